@@ -201,6 +201,34 @@ def cross_entropy(torch: Any, x: Any, labels: Any) -> dict[str, Callable[[], Wor
     }
 
 
+def losses_and_gradients(torch: Any, x: Any, labels: Any) -> dict[str, Callable[[], Work]]:
+    """peer -> what makes its call that gives (the gradient, the sum) of the cross entropies of rows."""
+
+    def formula(logits: Any) -> Any:
+        return torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
+
+    def both(loss_of: Callable[[Any], Any], logits: Any) -> Work:
+        def call() -> Any:
+            loss = loss_of(logits)
+            return torch.autograd.grad(loss, logits)[0], loss
+
+        return call
+
+    def liger() -> Work:
+        from liger_kernel.ops.cross_entropy import LigerCrossEntropyFunction
+
+        # It overwrites the logits; later calls see other numbers.
+        own = x.clone().requires_grad_()
+        return both(lambda z: LigerCrossEntropyFunction.apply(z, labels, None, -100, 0.0, 0.0, "sum")[0], own)
+
+    logits = x.detach().requires_grad_()
+    return {
+        "torch": lambda: both(formula, logits),
+        "torch compiled": lambda: both(torch.compile(formula), logits),
+        "Liger": liger,
+    }
+
+
 def rope(torch: Any, x: Any, cos: Any, sin: Any) -> dict[str, Callable[[], Work]]:
     """peer -> what makes its call of rotary embedding of the halves of rows, given tables that broadcast to these."""
     whole = [torch.cat((each, each), -1).to(x.dtype) for each in (cos, sin)]

@@ -19,6 +19,8 @@ _SIZE = 2**27
 _COLUMNS = (128, 1024, 4096, 16384, 131072)
 #: Of norms of a sum with a residual.
 _SUM_COLUMNS = (1024, 4096, 16384)
+#: Of cross entropy with its gradient.
+_CLASSES = (4096, 50304, 131072)
 #: Part of copy bandwidth that is aimed at.
 _BOUND = 0.90
 #: So many results are looked at.
@@ -41,12 +43,14 @@ def run(report: Report, *, quick: bool = False) -> None:
     for dtype in ("float32", "bfloat16"):
         names = {f"{name} {dtype}, {_SIZE // n} x {n}": (make, n) for name, make in makers.items() for n in _COLUMNS}
         names |= {f"{name} {dtype}, {_SIZE // n} x {n}": (make, n) for name, make in sums.items() for n in _SUM_COLUMNS}
+        names |= {f"cross_entropy_and_gradient {dtype}, {_SIZE // n} x {n}": (_loss_and_slope, n) for n in _CLASSES}
         if not report.wants(*names):
             continue
         whole, other = (Generator("philox", seed=seed).normal(size=_SIZE, dtype=dtype) for seed in (7, 8))
         for label, (make, columns) in names.items():
             if report.wants(label):
-                x, dy = (each.reshape(_SIZE // columns, columns) for each in (whole, other))
+                rows = _SIZE // columns
+                x, dy = (each[: rows * columns].reshape(rows, columns) for each in (whole, other))
                 work, wanted, nbytes, theirs = make(torch, dy, x)
                 _figure(report, label, work, wanted, nbytes, theirs, quick)
 
@@ -160,6 +164,24 @@ def _entropy(torch: Any, dy: Any, x: Any) -> Any:
         return elementwise.cross_entropy_backward(slope, x, target, reduction="none", stats=stats, out=out)
 
     return work, wanted, 2 * x.nbytes, theirs
+
+
+def _loss_and_slope(torch: Any, dy: Any, x: Any) -> Any:
+    """The sum of losses, and its gradient. The first result is the gradient."""
+    rows, columns = x.shape
+    host = np.random.default_rng(9).integers(0, columns, rows)
+    target, out, few = numbacc.asarray(host), numbacc.empty_like(x), slice(_FEW)
+    wanted = elementwise.cross_entropy_backward(np.ones(_FEW), wide(x[few]), host[few], reduction="none")
+
+    def apart() -> Any:
+        loss, saved = elementwise.cross_entropy(x, target, reduction="sum", return_saved=True)
+        return elementwise.cross_entropy_backward(1.0, saved, out=out), loss
+
+    theirs: dict[str, Any] = {"two calls": apart}
+    if torch is not None:
+        theirs |= peers.losses_and_gradients(torch, *map(torch.from_dlpack, (x, target)))
+    ours = partial(elementwise.cross_entropy_and_gradient, x, target, reduction="sum", out=(None, out))
+    return lambda: ours()[::-1], wanted, 2 * x.nbytes, theirs
 
 
 def _reduction(name: str, times: int, torch: Any, dy: Any, x: Any) -> Any:

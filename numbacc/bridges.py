@@ -19,6 +19,9 @@ from . import elementwise as _ew
 from . import gated as _gated
 from . import gemm as _gemm
 from . import nn as _nn
+from .arrays import operands
+from .elementwise import losses as _losses
+from .elementwise.calling import plans
 from .elementwise.custom_kernels import Kernel
 from .elementwise.custom_reductions import Reduction
 from .elementwise.operation import WithNumbers
@@ -234,6 +237,21 @@ def cross_entropy_backward(
 
 
 @_named
+def cross_entropy_share(outs: Any, dy: Any, target: Any, ignore_index: int) -> FunctionCall:
+    """The gradient of a mean of losses with respect to each of them."""
+    return call(_share, dy, target, ignore_index=ignore_index, out=outs[0])
+
+
+def _share(dy: Any, target: Any, *, ignore_index: int, out: Any, stream: Any = None) -> None:
+    _share_plan(dy, target, ignore_index, out).run((dy, target), (out,), True, stream)
+
+
+def _share_plan(dy: Any, target: Any, ignore_index: int, out: Any) -> Any:
+    one, other, result = map(operands.layout_of, (dy, target, out))
+    return plans.find((_losses.share_of, (one, other), result, ignore_index, result.dtype))
+
+
+@_named
 def linear_cross_entropy(
     outs: Any,
     x: Any,
@@ -410,6 +428,8 @@ def planned(called: FunctionCall, stream: int) -> tuple[Any, Sequence[Any], Any,
     if isinstance(function, (Kernel, Reduction)):
         return _planned_kernel(called)
     # The function that `plan.calls.planned` has made public returns its plan and its arrays.
+    if function is _share:
+        return _share_plan(*arguments, **options), arguments, [options["out"]], ()
     body = getattr(function, "__wrapped__", None)
     if not isinstance(function, FunctionType) or body is None:
         return None
@@ -483,7 +503,9 @@ def ran(called: FunctionCall, stream: int) -> Ran | None:
         return Ran(plan, inputs, outs, scalars, False)
     plan.run(inputs, outs, stream)
     (only, *more), names = plan.plans, plan.names
-    if more or only.names[: len(names)] != names:
+    if plan.order:
+        inputs = [inputs[k] for k in plan.order]
+    elif more or only.names[: len(names)] != names:
         return Ran(plan, inputs, outs, scalars, True)
     return Ran(only, inputs, outs, scalars, False)  # which takes the same arrays
 

@@ -128,7 +128,7 @@ _PARAMETERS = {
     **dict.fromkeys(("dtype", "out_dtype", "bias_dtype"), "DTypeLike"),
     **dict.fromkeys(("stride", "dilation", "size", "shape"), "Shape"),
     **dict.fromkeys(("x_shape", "w_shape", "q_shape", "k_shape", "v_shape", "bias_shape"), "Sequence[int]"),
-    **dict.fromkeys(("scale_a", "scale_b", "scale_c", "scale_d"), "AnyArray | float"),
+    **dict.fromkeys(("scale_a", "scale_b", "scale_c", "scale_d", "dloss"), "AnyArray | float"),
     "out": "AnyArray",
     "where": "AnyArray | bool",
     "axes": "Axes",
@@ -163,6 +163,8 @@ _OPTIONS = {
 _SPECIAL = {
     ("from_dlpack", "obj"): "AnyArray",
     ("gated.register", "kind"): "str",
+    ("gemm.matmul_backward", "dy"): "AnyArray | Sequence[AnyArray]",
+    ("gemm.matmul_backward", "epilogue"): 'Callable[..., Any] | Epilogue | Literal["none"]',
     ("gated.register", "gate"): "Callable[[float], float]",
     ("gated.forward", "x"): "AnyArray | Sequence[AnyArray]",
     ("gated.backward", "x"): "AnyArray | Sequence[AnyArray]",
@@ -333,6 +335,14 @@ _OVERLOADS = {
         Overload({"epilogue": ("AuxEpilogue", None)}, "WithAux"),
         Overload({"epilogue": ("BiasGradEpilogue", None), "out": _SEVERAL_OUTS}, "WithBiasGrad"),
         Overload({"epilogue": ("Epilogue", None), "out": _SEVERAL_OUTS}, "Any"),
+        Overload(
+            {
+                "epilogue": ("Callable[..., Any]", None),
+                "out": _SEVERAL_OUTS,
+                "out_dtype": ("DTypeLike | Sequence[DTypeLike | None] | None", "None"),
+            },
+            "Any",
+        ),
     ],
     "gemm.mlp": [
         Overload({}, "tuple[ARRAY, SavedMlp]"),

@@ -26,7 +26,7 @@ from .custom_kernels import Kernel, kernel
 from .custom_reductions import Reduction, reduction
 from .indexing import take, take_along_axis, take_along_axis_backward, take_backward
 from .joining import concatenate, stack
-from .losses import cross_entropy, cross_entropy_backward
+from .losses import cross_entropy, cross_entropy_and_gradient, cross_entropy_backward
 from .operation import ElementwisePlan
 from .optimizers import StepPlan, adamw_step
 from .positions import (
@@ -87,6 +87,7 @@ __all__ = [
     "concatenate",
     "copy",
     "cross_entropy",
+    "cross_entropy_and_gradient",
     "cross_entropy_backward",
     "dropout",
     "dropout_backward",

@@ -22,6 +22,7 @@ from numbacc.typing import (
 from numbacc.elementwise.custom_reductions import CustomReducePlan
 from numbacc.elementwise.indexing import ScatterPlan
 from numbacc.elementwise.joining import JoinPlan
+from numbacc.elementwise.losses import LossAndGradientPlan
 from numbacc.elementwise.losses import LossGradientPlan
 from numbacc.elementwise.losses import LossPlan
 from numbacc.elementwise.planning import NumberedPlan
@@ -102,6 +103,7 @@ __all__ = [
     "cosh",
     "cosh_backward",
     "cross_entropy",
+    "cross_entropy_and_gradient",
     "cross_entropy_backward",
     "cumprod",
     "cumprod_backward",
@@ -1750,6 +1752,32 @@ class _Functions:
             out: AnyArray | None = None,
         ) -> LossPlan[Any]: ...
         backward: _Functions.cross_entropy_backward
+
+    class cross_entropy_and_gradient(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, target: NumPyArray, dloss: NumPyArray | float = 1.0, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, target: AnyArray, dloss: AnyArray | float = 1.0, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray]: ...
+        @overload
+        def plan(
+            self, x: NumPyArray, target: NumPyArray, dloss: NumPyArray | float = 1.0, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            out: NumPyArray | None = None,
+        ) -> LossAndGradientPlan[tuple[NumPyArray, NumPyArray]]: ...
+        @overload
+        def plan(
+            self, x: AnyArray, target: AnyArray, dloss: AnyArray | float = 1.0, *, axis: int = -1,
+            reduction: LossReduction = 'mean', ignore_index: int = -100, label_smoothing: float = 0.0,
+            out: AnyArray | None = None,
+        ) -> LossAndGradientPlan[tuple[DeviceArray, DeviceArray]]: ...
 
     class cross_entropy_backward(_Function):
         @overload
@@ -6525,6 +6553,9 @@ cosh_backward: _Functions.cosh_backward
 
 cross_entropy: _Functions.cross_entropy
 """Return the cross entropy of logits: -log softmax(x) at the target class, which is log Σ e^x - x_t."""
+
+cross_entropy_and_gradient: _Functions.cross_entropy_and_gradient
+"""Return the cross entropy of logits and its gradient with respect to them, in one pass over the logits."""
 
 cross_entropy_backward: _Functions.cross_entropy_backward
 """Return the gradient of the loss with respect to the logits, multiplied by dy: dy (softmax(x) - 1 at the target)."""

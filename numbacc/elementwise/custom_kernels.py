@@ -15,12 +15,13 @@ from ..functions.symbolic.derive import NotDerived, backward, written
 from ..functions.symbolic.trace import traced
 from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import Inspection, inspected
+from ..plan.python_functions import meaning_of
 from ..plan.saved import Saved, saves
 from ..runtime.streams import handle_of
 from .gradients import run_backward
 from .operation import ElementwisePlan, find, planned, run
 from .rows import Meaning, Row
-from .signatures import Benchmark, Own, benchmark, meaning_of
+from .signatures import Benchmark, Own, benchmark
 
 #: The length of the arrays that `inspect` assumes by default.
 _USUAL_LENGTH = 1 << 20

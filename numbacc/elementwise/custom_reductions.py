@@ -30,6 +30,7 @@ from ..kernels.inspection import Inspection, inspected
 from ..kernels.reduce import functions
 from ..kernels.reduce.launch import ReduceTask
 from ..plan.base import Result, outs_of
+from ..plan.python_functions import choosing, meaning_of, python_function, taken_by
 from ..plan.saved import Saved, saves
 from ..runtime.streams import handle_of
 from . import reduction_plan
@@ -40,7 +41,7 @@ from .operation import run as run_map
 from .planning import arrangement_of, broadcast_strides, check_given, kinds_of, out_names, resolved
 from .reduction_plan import ReducePlan, axes_in, checked, result_of, written
 from .rows import NAMED, Arrangement, Meaning, Row, arranged
-from .signatures import Benchmark, Own, benchmark, meaning_of, python_function, taken_by
+from .signatures import Benchmark, Own, benchmark
 from .type_promotion import Types
 
 # ---------------------------------------------------------------- plans of calls
@@ -186,19 +187,6 @@ def _formula(reducer: Reducer, arrangement: Arrangement) -> ReductionFormula:
         merge=reducer.merge,
         finish=choosing(after.meaning.scalar, [*totals, "count", *numbers], taken),
     )
-
-
-def choosing(function: Callable[..., Any], given: Sequence[str], taken: Sequence[str]) -> Callable[..., Any]:
-    """Return a function with the parameters `given` that calls `function` with the parameters `taken`.
-
-    It is generated as source text, since the number of its parameters varies.
-    """
-    if list(given) == list(taken):
-        return function
-    space: dict[str, Any] = {"function": function}
-    exec(f"def choosing({', '.join(given)}):\n    return function({', '.join(taken)})\n", space)
-    chosen: Callable[..., Any] = space["choosing"]
-    return chosen
 
 
 @lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ from ..arrays import operands
 from ..arrays.creation import full
 from ..arrays.operands import Array
 from ..base import checks, dtypes
+from ..base.casts import cast
 from ..base.dtypes import FLOATS, info
 from ..base.layout import (
     Layout,
@@ -43,11 +44,10 @@ from ..reference import reductions as numpy_reductions
 from ..reference.indexing import take_along_axis
 from ..runtime.launch_order import VECTOR_BYTES
 from ..runtime.streams import handle_of
-from . import indexing, operation, reduction_plan
+from . import indexing, reduction_plan
 from .calling import plans
 from .planning import NumberedPlan, SeveralPlan, broadcast_strides, check_indices, outputs_of, prepared, run_several
 from .reduction_plan import ReducePlan
-from .rows import TABLE
 
 #: The values of `reduction`.
 REDUCTIONS = ("mean", "sum", "none")
@@ -192,7 +192,8 @@ def cross_entropy_backward(
     For the mean, it is divided by the number of losses.
 
     Args:
-        dy: the gradient with respect to the loss: a scalar, or an array of floats with the loss's shape.
+        dy: the gradient with respect to the loss: a scalar (also for `reduction="none"`), or an array of floats with
+            the loss's shape.
         x: the object saved by `cross_entropy(..., return_saved=True)`. It holds x, target, stats and the options. Or x
             itself.
         target, axis, reduction, ignore_index, label_smoothing: the same values as in `cross_entropy`, if no saved
@@ -229,6 +230,72 @@ def cross_entropy_backward(
     options = _options(axis, reduction, ignore_index, label_smoothing)
     key = (LossGradientPlan, *layouts, *options, None if made is None else operands.layout_of(made))
     return plans.find(key), arrays, made, out, handle
+
+
+@planned(
+    plans,
+    "LossAndGradientPlan",
+    "x target dloss",
+    call="plan(x, target, dloss, out=None, stream=None)",
+    short=False,
+    run=lambda plan, arrays, targets, out, handle: _given(plan.run(arrays, targets, handle), out),
+    prepare=prepared,
+)
+def cross_entropy_and_gradient(
+    x: Any,
+    target: Any,
+    dloss: Any = 1.0,
+    *,
+    axis: int = -1,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    out: Any = None,
+    stream: Any = None,
+) -> tuple[Array, Array]:
+    """Return the cross entropy of logits and its gradient with respect to them, in one pass over the logits.
+
+    The results are those of `cross_entropy` and of `cross_entropy_backward(dloss, ...)`. On a GPU, logits whose rows
+    are contiguous and start at multiples of 16 bytes are read once and not twice; others take as long as two calls.
+
+    Args:
+        x, target, axis, reduction, ignore_index, label_smoothing: the same as in `cross_entropy`.
+        dloss: the gradient with respect to the loss: a number, or an array of rank 0; for `reduction="none"` also an
+            array of target's shape. In float16, gradients of a mean over many rows are too small without it.
+        out: a pair of arrays for the loss and the gradient, of which one may be None. The second may be x itself (in
+            place).
+
+    Returns:
+        (loss, dx): the loss as `cross_entropy` returns it, and an array with x's shape and dtype.
+
+    Raises:
+        ShapeError: the rank or the axis is wrong, or the shape of target or dloss.
+        DTypeError: x or dloss does not hold floats, or target does not hold integers.
+        IndexRangeError: NumPy arrays only: a target is out of range and not ignored.
+        OptionError: an option is invalid.
+        DeviceError: the arrays are on different devices.
+        LayoutError: an array of out shares memory with an argument (except the second with x), or is read-only.
+
+    Example:
+        >>> loss, dx = elementwise.cross_entropy_and_gradient(np.zeros((1, 4)), np.array([1]))
+        >>> dx
+        array([[ 0.25, -0.75,  0.25,  0.25]])
+    """
+    handle = handle_of(stream)
+    logits, places = operands.as_input(x, "x", handle), operands.as_input(target, "target", handle)
+    slope = operands.as_input(as_slope(dloss, operands.layout_of(logits), stream), "dloss", handle)
+    arrays, targets = [logits, places, slope], _targets(out, True, handle)
+    options = _options(axis, reduction, ignore_index, label_smoothing)
+    own = None
+    if targets is not None:
+        own = tuple([None if each is None else operands.layout_of(each) for each in targets])
+    key = (LossAndGradientPlan, *map(operands.layout_of, arrays), *options, own)
+    return plans.find(key), arrays, targets, out, handle  # type: ignore[return-value]
+
+
+def _given(found: Sequence[Any], out: Any) -> tuple[Any, ...]:
+    """Return the results, with the user's own arrays where they were given."""
+    return tuple(made if own is None else own for made, own in zip(found, out or (None, None), strict=True))
 
 
 def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any) -> tuple[int, str, int, float]:
@@ -275,6 +342,11 @@ class LossPlan(SeveralPlan[Result]):
             plans = self._steps(x)
             results = (*plans[-1].outputs, *plans[0].outputs[:with_stats])
         super().__init__("elementwise.cross_entropy", ("x", "target"), (x, target), results, plans, outs is not None)
+
+    @property
+    def own_loss(self) -> Layout | None:
+        """The layout of the user's array for the loss, with an axis of length 1 for the classes; None without one."""
+        return self._own[0]
 
     def _own_outs(
         self, x: Layout, target: Layout, outs: tuple[Layout | None, ...]
@@ -376,31 +448,37 @@ class LossPlan(SeveralPlan[Result]):
 class LossGradientPlan(SeveralPlan[Result]):
     """A planned `cross_entropy_backward`: `stats` unless given, dy divided by the number of losses, the gradient.
 
+    Attributes:
+        share: the plans that divide dy by the number of losses; empty if this is not needed.
+        factor: the layout of `divided`.
+
     Args:
         dy, x, target, stats: the layouts of the arrays; stats may be None.
         axis, reduction, ignored, smoothing: the options, each in a unique form.
         out: the layout of the user's array for the result, or None.
+        dy_name: the name of dy in messages.
     """
 
     def __init__(
         self, dy: Layout, x: Layout, target: Layout, stats: Layout | None, axis: int, reduction: str, ignored: int,
-        smoothing: float, out: Layout | None,
+        smoothing: float, out: Layout | None, dy_name: str = "dy",
     ):  # fmt: skip
         self._axis = axis = _checked(x, target, axis)
         known = () if stats is None else (stats,)
-        _check_slopes(dy, x, target, stats, reduction)
+        _check_slopes(dy, x, target, stats, reduction, dy_name)
         places = _expanded(target, axis)
         before = [log_sums((x,), None, axis, False)] if stats is None else []
         total = stats if stats is not None else before[0].outputs[0]
-        slope = _expanded(dy, axis) if reduction == "none" else dy
+        slope = _expanded(dy, axis) if dy.shape else dy
         share: list[Plan] = []
         if reduction == "mean":
-            count = count_of((places,), None, ignored, total.dtype)
-            share = [count, operation.planned(TABLE["divide"].row, (slope, *count.outputs))]
-            (slope,) = share[-1].outputs
+            share = [share_of((slope, places), None, ignored, total.dtype)]
+            (slope,) = share[0].outputs
         last = slopes((x, total, slope, places), out, axis, ignored, smoothing)
-        self._reduction, self._before, self._share = reduction, before, share
+        self._reduction, self._before, self.share, self.factor = reduction, before, share, slope
         names = ("dy", "x", "target", "stats")[: 3 + len(known)]
+        if not before and not share:
+            self.order = 1, 3, 0, 2
         super().__init__(
             "elementwise.cross_entropy_backward",
             names,
@@ -430,13 +508,97 @@ class LossGradientPlan(SeveralPlan[Result]):
         """Return the gradient, as `SeveralPlan.run` does."""
         dy, x, target, *known = arrays
         places = expanded(target, self._axis)
-        slope = expanded(dy, self._axis) if self._reduction == "none" else dy
         total = known[0] if known else self._before[0].run((x,), None, None, handle)
-        if self._share:
-            count, divide = self._share
-            slope = divide.run((slope, count.run((places,), None, None, handle)), None, None, handle)
+        slope = self.divided(dy, target, handle)
         outs = None if out is None else (out,)
         return self.plans[-1].run((x, total, slope, places), outs, out, handle)
+
+    def divided(self, dy: Any, target: Any, handle: int) -> Any:
+        """Return the gradient of each loss: dy, divided by the number of losses for the mean."""
+        if not self.share:
+            return expanded(dy, self._axis) if dy.ndim else dy
+        return self.share[0].run((dy, expanded(target, self._axis)), None, None, handle)
+
+
+class LossAndGradientPlan(SeveralPlan[Result]):
+    """A planned `cross_entropy_and_gradient`.
+
+    If threads share rows and arrays are aligned, one kernel computes the losses and the gradient, after the kernels
+    that divide dloss by the number of losses. Otherwise, `LossPlan` and `LossGradientPlan` run.
+
+    Args:
+        x, target, dloss: the layouts of the arrays.
+        axis, reduction, ignored, smoothing: the options, each in a unique form.
+        outs: the layouts of the user's arrays for the loss and the gradient; None for each that is missing, or for all.
+    """
+
+    def __init__(
+        self, x: Layout, target: Layout, dloss: Layout, axis: int, reduction: str, ignored: int, smoothing: float,
+        outs: tuple[Layout | None, ...] | None = None,
+    ):  # fmt: skip
+        self._axis = axis = _checked(x, target, axis)
+        self._reduction = reduction
+        loss, dx = outs or (None, None)
+        self._outs = loss, dx
+        options = axis, reduction, ignored, smoothing
+        self._forward = LossPlan(x, target, *options, True, None if loss is None else (loss, None))
+        self._backward = LossGradientPlan(dloss, x, target, self._forward.outputs[1], *options, dx, "dloss")
+        self._rows = loss_and_gradient_rows(
+            x, _expanded(target, axis), self._backward.factor, *options, self._forward.own_loss, dx
+        )
+        rows = () if self._rows is None else (*self._backward.share, self._rows)
+        super().__init__(
+            "elementwise.cross_entropy_and_gradient",
+            ("x", "target", "dloss"),
+            (x, target, dloss),
+            (self._forward.outputs[0], *self._backward.outputs),
+            rows or (*self._forward.plans, *self._backward.plans),
+            outs is not None,
+        )
+
+    def __call__(self, x: Any, target: Any, dloss: Any, *, out: Any = None, stream: Any = None) -> Result:
+        """Run on arrays that have the layouts the plan was made for.
+
+        Args:
+            x, target, dloss: the same as in `cross_entropy_and_gradient`.
+            out: required if it was given when the plan was made.
+            stream: the stream to run on; the default stream if None. The call does not wait for the result.
+
+        Raises:
+            LayoutError: an array has another layout.
+        """
+        slope = as_slope(dloss, self.inputs[0], stream)
+        if out is None or not self.out_given:
+            return self._call((x, target, slope), out, stream)
+        handle = handle_of(stream)
+        arrays = [
+            operands.as_input(array, name, handle) for array, name in zip((x, target, slope), self.names, strict=True)
+        ]
+        targets = _targets(out, True, handle)
+        assert targets is not None
+        own = [None if each is None else operands.layout_of(each) for each in targets]
+        self._check_layouts((*self._outs, *self.inputs), (*own, *map(operands.layout_of, arrays)))
+        return _given(self.run(arrays, targets, handle), out)  # type: ignore[return-value]
+
+    def run(self, arrays: Sequence[Any], out: Any, handle: int) -> tuple[Array, Array]:
+        """Return the results, as `SeveralPlan.run` does. `out` is a list of arrays and None, or None."""
+        x, target, dloss = arrays
+        loss, dx = out or (None, None)
+        if loss is not None:
+            for name, other in zip((*self.names, "out[1]"), (*arrays, dx), strict=True):
+                if other is not None and operands.overlap(loss, other):
+                    raise LayoutError(f"out[0] shares memory with {name}: pass other memory")
+        if self._rows is not None and (self.device < 0 or self._is_aligned(x, dx)):
+            factor = self._backward.divided(dloss, target, handle)
+            given = None if loss is None else expanded(loss, self._axis) if self._reduction == "none" else loss
+            outs = None if out is None else (dx, given)
+            dx, loss = self._rows.run((x, expanded(target, self._axis), factor), outs, None, handle)
+            return loss.squeeze(self._axis) if self._reduction == "none" else loss, dx
+        loss, stats = self._forward.run((x, target), None if loss is None else [loss, None], handle)
+        return loss, self._backward.run((dloss, x, target, stats), dx, handle)
+
+    def _is_aligned(self, x: Any, dx: Any) -> bool:
+        return x._address % VECTOR_BYTES == 0 and (dx is None or dx._address % VECTOR_BYTES == 0)
 
 
 def as_slope(dy: Any, x: Layout, stream: Any) -> Any:
@@ -475,15 +637,15 @@ def _checked(x: Layout, target: Layout, axis: Any) -> int:
     return number
 
 
-def _check_slopes(dy: Layout, x: Layout, target: Layout, stats: Layout | None, reduction: str) -> None:
+def _check_slopes(dy: Layout, x: Layout, target: Layout, stats: Layout | None, reduction: str, dy_name: str) -> None:
     """Raise an error unless dy, and stats if given, fit the other arrays."""
-    for array, name, wanted in ((stats, "stats", (*target.shape, STATS)), (dy, "dy", target.shape)):
+    for array, name, wanted in ((stats, "stats", (*target.shape, STATS)), (dy, dy_name, target.shape)):
         if array is None:
             continue
-        if name == "dy" and reduction != "none":
+        if array is dy and (reduction != "none" or not array.shape):
             if array.shape != ():
                 raise ShapeError(
-                    f"dy has shape {array.shape}; the loss has shape (): pass one number, or reduction='none'"
+                    f"{name} has shape {array.shape}; the loss has shape (): pass one number, or reduction='none'"
                 )
         elif array.shape != wanted:
             needs = "pass what cross_entropy returned as stats" if name == "stats" else "one number for each target"
@@ -563,11 +725,12 @@ def _row_task(
     name: str, names: Sequence[str], inputs: tuple[Layout, ...], outputs: tuple[Layout, ...], axis: int,
     reference: Callable[..., Any], scalars: tuple[str, ...] = ()
 ) -> RowTask:  # fmt: skip
-    """Return the task of a row formula. The second input, if any, has an index for each row.
+    """Return the task of a row formula. The second input, if any, has an index for each row, and the third a factor.
 
-    Outputs have one number for each row, or are `stats`.
+    Outputs have one number for each row, or are `stats`; the first may be like x.
     """
     x = inputs[0]
+    is_row = outputs[0].shape == x.shape and x.shape[axis] > 1
     reads = tuple(view(k, 0, broadcast_strides(each, x.shape), x.shape) for k, each in enumerate(inputs))
     writes: list[View] = []
     for k, each in enumerate(outputs):
@@ -589,8 +752,8 @@ def _row_task(
         out_given=False,
         compute=str(info(x.dtype).compute),
         scalars=scalars,
-        stats=len(writes),
-        indexed=len(inputs) > 1,
+        stats=len(writes) - is_row,
+        indexed=len(inputs) - 1,
     )
 
 
@@ -623,6 +786,41 @@ def loss_rows(
         losses,
         ("int64", compute),
     ).replace(total=LOSSES.get(reduction))
+    plan = RowPlan(task, (*dtypes.words(ignored, "int64"), *dtypes.words(smoothing, compute)))
+    return plan if plan.access_bytes((0,) * (len(task.inputs) + len(task.outputs))) == VECTOR_BYTES else None
+
+
+def loss_and_gradient_rows(
+    x: Layout, places: Layout, factor: Layout, axis: int, reduction: str, ignored: int, smoothing: float,
+    loss: Layout | None, dx: Layout | None,
+) -> RowPlan | None:  # fmt: skip
+    """Return the plan of one kernel for the losses (or their sum or mean) and the gradient, the first output.
+
+    `factor` is the gradient of each loss; `loss` and `dx` are the user's arrays. Return None if its accesses would not
+    have the full width.
+    """
+    if not _has_rows(x, axis) or x.shape[axis] == 1:
+        return None
+    compute, result = _of_rows(x, axis)
+    made = loss or (result if reduction == "none" else layout((), (), result.dtype, x.device))
+
+    def both(x: Any, places: Any, factor: Any) -> tuple[Any, ...]:
+        found = numpy_reductions.log_sum_and_mean(x, (axis,), compute)
+        base, total, mean = (np.expand_dims(each, axis) for each in found)
+        (value,) = take_along_axis(x, places, axis)
+        (each,) = reference.loss(base, total, mean, value, places, ignored, smoothing, x.shape[axis])
+        (slope,) = reference.loss_slope(x, base, total, factor, places, axis, ignored, smoothing, compute)
+        return slope, _reduced(each, places, reduction, ignored)
+
+    task = _row_task(
+        "smoothed_row_loss_and_slopes" if smoothing else "row_loss_and_slopes",
+        ("x", "target", "dloss", "out", "losses"),
+        (x, places, factor),
+        (*outputs_of(dense_like(x, x.shape), dx), made),
+        axis,
+        both,
+        ("int64", compute),
+    ).replace(total=LOSSES.get(reduction), out_given=dx is not None)
     plan = RowPlan(task, (*dtypes.words(ignored, "int64"), *dtypes.words(smoothing, compute)))
     return plan if plan.access_bytes((0,) * (len(task.inputs) + len(task.outputs))) == VECTOR_BYTES else None
 
@@ -699,26 +897,34 @@ def mean_of(inputs: tuple[Layout, ...], out: Layout | None, ignored: int) -> Red
     return _counting("mean_of_counted", inputs, inputs[0].dtype, ignored, numpy_reductions.mean_of_counted, out)
 
 
-def count_of(inputs: tuple[Layout, ...], outs: None, ignored: int, dtype: np.dtype[Any]) -> ReducePlan:
-    return _counting("number_of_counted", inputs, dtype, ignored, lambda targets, ignored: np.sum(targets != ignored))
+def share_of(inputs: tuple[Layout, Layout], out: Layout | None, ignored: int, dtype: np.dtype[Any]) -> ReducePlan:
+    """Return the plan of dy, divided by the number of targets that are not ignored. Inputs: dy, targets."""
+    kind = np.dtype(info(dtype).compute)
+
+    def share(dy: Any, targets: Any, ignored: int) -> Any:
+        # dy is repeated for each target.
+        with np.errstate(all="ignore"):
+            return cast(dy.reshape(-1)[:1].sum(), kind) / cast(np.sum(targets != ignored), kind)
+
+    return _counting("share_of_counted", inputs, kind, ignored, share, out)
 
 
 def _counting(
     name: str, inputs: tuple[Layout, ...], dtype: Any, ignored: int, function: Any, out: Layout | None = None
 ) -> ReducePlan:
     """Return a plan that reduces all rows to one number."""
-    first, compute = inputs[0], info(dtype).name
+    first, compute = inputs[-1], info(dtype).name
     made = out or layout((), (), dtypes.TABLE[compute].numpy, first.device)
     task = ReduceTask(
         op="elementwise.cross_entropy",
         formula=EXPONENTS[name],
         reference=lambda *seen: (function(*seen, ignored),),
-        names=("losses", "target", "loss")[-1 - len(inputs) :],
+        names=("losses", "target", "loss") if name == "mean_of_counted" else ("dy", "target", "share"),
         inputs=inputs,
         outputs=(made,),
         shape=first.shape,
         axes=tuple(range(first.ndim)),
-        reads=tuple(view(k, 0, each.strides, first.shape) for k, each in enumerate(inputs)),
+        reads=tuple(view(k, 0, broadcast_strides(each, first.shape), first.shape) for k, each in enumerate(inputs)),
         writes=(view(0, 0, (), ()),),
         out_given=False,
         compute=compute,

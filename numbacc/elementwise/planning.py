@@ -331,11 +331,14 @@ class SeveralPlan(NotCopied, Generic[Result]):
 
     Attributes:
         used, cache, library_bytes: the same as in every plan.
+        order: if there is only one plan, and it takes the same arrays in another order: the number of the array that is
+            its first, second, ... input.
     """
 
     _instead = PLAN_INSTEAD
     used, library_bytes = 0, 0
     cache: Any = None
+    order: tuple[int, ...] = ()
 
     def __init__(
         self,

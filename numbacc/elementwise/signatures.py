@@ -20,85 +20,17 @@ from ..arrays import creation
 from ..base import checks, dtypes
 from ..base.dispatch import has_gpu, simulated
 from ..base.layout import layout, lengths_of, row_major_strides
-from ..errors import ArgumentsError, DeviceError, DTypeError, Error, OptionError, ShapeError, UnsupportedError, shown
+from ..errors import ArgumentsError, DeviceError, DTypeError, Error, OptionError, ShapeError, UnsupportedError
 from ..functions.symbolic.captured import Outside
-from ..functions.symbolic.derive import written
-from ..functions.symbolic.ieee_math import copied
-from ..functions.symbolic.trace import is_truth, is_whole, traced
-from ..functions.symbolic.vectorized import vectorized
 from ..kernels.inspection import on_gpu
+from ..plan.python_functions import frozen, python_function, taken_by
 from ..plan.saved import Saved, check_kept
 from ..runtime.streams import handle_of
 from .operation import is_number, sorted_out
-from .rows import Meaning, Row
+from .rows import Row
 
-_EMPTY = inspect.Parameter.empty
-_POSITIONAL = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY}
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-_NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-
-
-def python_function(value: Any, name: str) -> FunctionType:
-    """Return an argument with this name as a Python function.
-
-    Raises:
-        OptionError: it is not a Python function.
-    """
-    plain = getattr(value, "py_func", value)
-    if not isinstance(plain, FunctionType):
-        raise OptionError(f"{name}={shown(value)} is not a Python function")
-    return plain
-
-
-def taken_by(function: FunctionType, called: str) -> tuple[list[str], dict[str, Any]]:
-    """Return (the names of the numbers, the defaults of the options by name) of a function's parameters.
-
-    Raises:
-        OptionError: the numbers are not positional, or an option is not a number.
-    """
-    parameters = inspect.signature(function).parameters.values()
-    if not all(
-        each.kind in _POSITIONAL or (each.kind is _KEYWORD and each.default is not _EMPTY) for each in parameters
-    ):
-        raise OptionError(
-            f"{called} has keyword-only or variadic parameters without a default; parameters must be positional for "
-            "numbers, and have defaults for options"
-        )
-    options = {each.name: each.default for each in parameters if each.default is not _EMPTY}
-    for name, default in options.items():
-        if not isinstance(default, _NUMBERS):
-            raise OptionError(
-                f"{called} has the option {name}={shown(default)}, a {type(default).__name__}; options are numbers: "
-                f"write a function that takes {name} and returns a kernel"
-            )
-    return [each.name for each in parameters if each.default is _EMPTY], options
-
-
-def frozen(function: FunctionType) -> Callable[..., Any]:
-    """Return a copy of a function with its current globals and closures. Its options become positional parameters."""
-    # Opaque functions are kept, since traces recognize them.
-    plain = copied(function, lambda value: value, keeps=lambda each: each is not function and is_whole(each))
-    code = plain.__code__
-    code = code.replace(co_argcount=code.co_argcount + code.co_kwonlyargcount, co_kwonlyargcount=0)
-    found: Callable[..., Any] = FunctionType(code, plain.__globals__, plain.__name__, None, plain.__closure__)
-    return found
-
-
-def meaning_of(function: Callable[..., Any], name: str) -> tuple[Meaning, list[str]]:
-    """Return (the formula of a function with this name, "bool" or "" for each of its results).
-
-    Raises:
-        UnsupportedError: the function uses something that kernels do not support; the message names the line.
-    """
-    try:
-        scalar = written(function, name, gradient=False)
-        _, ways = traced(function)
-        meaning = Meaning(scalar, vectorized(scalar, name, rounds_numbers=True))
-    except TypeError as error:
-        raise UnsupportedError(str(error)) from None
-    count = len(ways[0][1])
-    return meaning, ["bool" if all(is_truth(found[k]) for _, found in ways) else "" for k in range(count)]
 
 
 class Own:

@@ -7,6 +7,8 @@ import hashlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from .formula import Formula, digest, reduced
 
 
@@ -82,6 +84,11 @@ class ReductionFormula(Formula):
         self.start, self.merge, self.finish = start, merge, finish
         self.parts, self.indexed = ("",) * len(start) if parts is None else parts, indexed
 
+    def results(self, scalars: int = 0) -> int:
+        """Return how many results `finish` returns, given the number of scalar arguments."""
+        with np.errstate(all="ignore"):
+            return len(self.finish(*[np.float64(1)] * (len(self.start) + 1 + scalars)))
+
     def digest(self, compute: str, narrow: bool) -> str:
         """Return the digest of all its functions, like `Formula.digest`."""
         functions = (self.function, self.merge, self.finish, *(self.chunk or ()), *(self.place or ())[:2])
@@ -104,9 +111,14 @@ class RowFormula(Formula):
             provides a number of elements, the result of the first stage, and the parts of the second. The function
             takes the number of elements, these values, and the scalar arguments; it makes the results of both stages
             from its parts. None if the blocks exchange the parts of each stage instead.
+        row, chosen: functions for rows with an index and a factor, see `RowSpec.factor`; None for other rows. Both take
+            the results of all stages, the factor, the index, the number n of elements, 1 / n and the scalar arguments;
+            `chosen` first takes the element at the index. `row` returns what `function` takes after the numbers, in
+            place of the results and the scalar arguments. `chosen` returns (the row's own result, the first output at
+            the index).
     """
 
-    __slots__ = ("fewer", "shared", "stages")
+    __slots__ = ("chosen", "fewer", "row", "shared", "stages")
 
     def __init__(
         self,
@@ -115,14 +127,18 @@ class RowFormula(Formula):
         stages: tuple[ReductionFormula, ...],
         fewer: RowFormula | None = None,
         shared: ReductionFormula | None = None,
+        row: Callable[..., tuple[Any, ...]] | None = None,
+        chosen: Callable[..., tuple[Any, ...]] | None = None,
     ):
         super().__init__(name, function)
-        self.stages, self.fewer, self.shared = stages, fewer or self, shared
+        self.stages, self.fewer, self.shared, self.row, self.chosen = stages, fewer or self, shared, row, chosen
 
     def digest(self, compute: str, narrow: bool) -> str:
         """Return the digest of all its functions, like `Formula.digest`."""
         reductions = self.stages if self.shared is None else (*self.stages, self.shared)
-        digests = [digest(self.function, compute, narrow), *(each.digest(compute, narrow) for each in reductions)]
+        functions = (self.function, self.row, self.chosen)
+        digests = [digest(each, compute, narrow) for each in functions if each is not None]
+        digests += [each.digest(compute, narrow) for each in reductions]
         return hashlib.sha256(repr(digests).encode()).hexdigest()
 
 

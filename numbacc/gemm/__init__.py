@@ -7,6 +7,7 @@ add a bias, apply ReLU or GELU, keep the array that the backward pass needs, or 
 
 from ..base.keywords import explain
 from .epilogue import Epilogue
+from .gradients import matmul_backward
 from .layers import linear, linear_backward, mlp, mlp_backward
 from .product import algorithms, cache_clear, cache_info, cache_limit, matmul
 
@@ -19,6 +20,7 @@ __all__ = [
     "linear",
     "linear_backward",
     "matmul",
+    "matmul_backward",
     "mlp",
     "mlp_backward",
 ]

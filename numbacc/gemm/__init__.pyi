@@ -3,7 +3,7 @@
 """Matrix products with fused epilogues by cuBLASLt, and layers built from them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 from numbacc.typing import (
     AnyArray,
     AuxEpilogue,
@@ -31,6 +31,7 @@ __all__ = [
     "linear",
     "linear_backward",
     "matmul",
+    "matmul_backward",
     "mlp",
     "mlp_backward",
 ]
@@ -75,58 +76,68 @@ class _Functions:
         @overload
         def __call__(
             self, a: NumPyArray, b: NumPyArray, *, c: NumPyArray | None = None, bias: NumPyArray | None = None,
-            aux: NumPyArray | None = None, epilogue: ProductEpilogue = 'none', alpha: float = 1.0, beta: float = 0.0,
-            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
-            scale_a: NumPyArray | float | None = None, scale_b: NumPyArray | float | None = None,
-            scale_c: NumPyArray | float | None = None, scale_d: NumPyArray | float | None = None,
-            amax_d: NumPyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: NumPyArray | None = None, stream: Any = None,
+            aux: NumPyArray | None = None, epilogue: ProductEpilogue = 'none', operands: Sequence[Any] | None = None,
+            alpha: float = 1.0, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: NumPyArray | float | None = None,
+            scale_b: NumPyArray | float | None = None, scale_c: NumPyArray | float | None = None,
+            scale_d: NumPyArray | float | None = None, amax_d: NumPyArray | None = None,
+            workspace_limit: int | None = None, tune: bool = False, out: NumPyArray | None = None, stream: Any = None,
         ) -> NumPyArray: ...
         @overload
         def __call__(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: ProductEpilogue = 'none', alpha: float = 1.0, beta: float = 0.0,
-            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
-            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
-            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
-            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: AnyArray | None = None, stream: Any = None,
+            aux: AnyArray | None = None, epilogue: ProductEpilogue = 'none', operands: Sequence[Any] | None = None,
+            alpha: float = 1.0, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
+            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
+            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
+            tune: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
         @overload
         def __call__(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: AuxEpilogue, alpha: float = 1.0, beta: float = 0.0,
-            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
-            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
-            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
-            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: AnyArray | None = None, stream: Any = None,
+            aux: AnyArray | None = None, epilogue: AuxEpilogue, operands: Sequence[Any] | None = None,
+            alpha: float = 1.0, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
+            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
+            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
+            tune: bool = False, out: AnyArray | None = None, stream: Any = None,
         ) -> WithAux: ...
         @overload
         def __call__(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: BiasGradEpilogue, alpha: float = 1.0, beta: float = 0.0,
-            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
-            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
-            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
-            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            aux: AnyArray | None = None, epilogue: BiasGradEpilogue, operands: Sequence[Any] | None = None,
+            alpha: float = 1.0, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
+            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
+            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
+            tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> WithBiasGrad: ...
         @overload
         def __call__(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: Epilogue, alpha: float = 1.0, beta: float = 0.0,
-            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            aux: AnyArray | None = None, epilogue: Epilogue, operands: Sequence[Any] | None = None, alpha: float = 1.0,
+            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
             scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
             scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
             amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
             out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> Any: ...
         @overload
+        def __call__(
+            self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
+            aux: AnyArray | None = None, epilogue: Callable[..., Any], operands: Sequence[Any] | None = None,
+            alpha: float = 1.0, beta: float = 0.0, out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None,
+            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
+            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
+            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
+            tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> Any: ...
+        @overload
         def plan(
             self, a: NumPyArray, b: NumPyArray, *, c: NumPyArray | None = None, bias: NumPyArray | None = None,
-            aux: NumPyArray | None = None, epilogue: ProductEpilogue = 'none', beta: float = 0.0,
-            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            aux: NumPyArray | None = None, epilogue: ProductEpilogue = 'none', operands: Sequence[Any] | None = None,
+            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
             scale_a: NumPyArray | float | None = None, scale_b: NumPyArray | float | None = None,
             scale_c: NumPyArray | float | None = None, scale_d: NumPyArray | float | None = None,
             amax_d: NumPyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
@@ -135,8 +146,8 @@ class _Functions:
         @overload
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: ProductEpilogue = 'none', beta: float = 0.0,
-            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            aux: AnyArray | None = None, epilogue: ProductEpilogue = 'none', operands: Sequence[Any] | None = None,
+            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
             scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
             scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
             amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
@@ -145,17 +156,18 @@ class _Functions:
         @overload
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: AuxEpilogue, beta: float = 0.0, out_dtype: DTypeLike | None = None,
-            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
-            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
-            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
-            tune: bool = False, out: AnyArray | None = None,
+            aux: AnyArray | None = None, epilogue: AuxEpilogue, operands: Sequence[Any] | None = None,
+            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
+            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
+            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
+            out: AnyArray | None = None,
         ) -> MatmulPlan[WithAux]: ...
         @overload
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: BiasGradEpilogue, beta: float = 0.0,
-            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            aux: AnyArray | None = None, epilogue: BiasGradEpilogue, operands: Sequence[Any] | None = None,
+            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
             scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
             scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
             amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
@@ -164,12 +176,40 @@ class _Functions:
         @overload
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: Epilogue, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            aux: AnyArray | None = None, epilogue: Epilogue, operands: Sequence[Any] | None = None, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
+            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
+            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None,
+        ) -> MatmulPlan[Any]: ...
+        @overload
+        def plan(
+            self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
+            aux: AnyArray | None = None, epilogue: Callable[..., Any], operands: Sequence[Any] | None = None,
+            beta: float = 0.0, out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None,
             compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
             scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
             scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
             tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
         ) -> MatmulPlan[Any]: ...
+        backward: _Functions.matmul_backward
+
+    class matmul_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray | Sequence[NumPyArray], a: NumPyArray, b: NumPyArray, *,
+            epilogue: Callable[..., Any] | Epilogue | Literal["none"] = 'none', operands: Sequence[Any] | None = None,
+            alpha: float = 1.0, compute: ProductCompute | None = None, tune: bool = False,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray | None, ...]: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray | Sequence[AnyArray], a: AnyArray, b: AnyArray, *,
+            epilogue: Callable[..., Any] | Epilogue | Literal["none"] = 'none', operands: Sequence[Any] | None = None,
+            alpha: float = 1.0, compute: ProductCompute | None = None, tune: bool = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray | None, ...]: ...
 
     class mlp(_Function):
         @overload
@@ -224,6 +264,9 @@ linear_backward: _Functions.linear_backward
 
 matmul: _Functions.matmul
 """Compute a matrix product with an epilogue: D = epilogue(alpha A B + beta C (+ bias))."""
+
+matmul_backward: _Functions.matmul_backward
+"""Return the gradients of a loss with respect to a, b and the operands of `matmul`, given those by its results."""
 
 mlp: _Functions.mlp
 """Compute y = act(x w1 + b1) w2 + b2 with two products and no other kernel."""

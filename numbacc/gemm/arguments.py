@@ -3,6 +3,7 @@ expect."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..base.dtypes import Products
 from ..base.layout import same_layout
 from ..errors import LayoutError, OptionError, shown
 from ..plan.base import check_out
-from .problem import SCALES, GemmProblem
+from .problem import NUMBER, SCALES, GemmProblem
 
 
 def array_or_number(value: Any, name: str, handle: int) -> Any:
@@ -27,6 +28,18 @@ def array_or_number(value: Any, name: str, handle: int) -> Any:
     if name in SCALES and isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
         return checked_number(value, name)
     return operands.as_array(value, name, handle)
+
+
+def parsed(given: Mapping[str, Any], handle: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (the arrays and scales by name, their layouts), None for those that are missing."""
+    found: dict[str, Any] = {}
+    layouts: dict[str, Any] = {}
+    for name, value in given.items():
+        found[name] = array = array_or_number(value, name, handle)
+        if value is None and name in "ab":
+            found[name] = array = operands.as_array(value, name, handle)  # it raises
+        layouts[name] = None if array is None else NUMBER if isinstance(array, float) else operands.layout_of(array)
+    return found, layouts
 
 
 def checked_number(value: Any, name: str, types: Products | None = None) -> float:

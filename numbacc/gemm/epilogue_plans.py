@@ -15,6 +15,7 @@ import numpy as np
 from ..base.dtypes import info
 from ..base.layout import Layout, View, view
 from ..functions.epilogues import FORMULAS, SUM
+from ..functions.formula import COPY
 from ..kernels.elementwise.launch import MapTask
 from ..kernels.elementwise.other_launches import bits_order, reduction_order
 from ..plan.cache import PlanCache
@@ -62,6 +63,27 @@ def map_plan(formula: str, inputs: tuple[Layout, ...], outputs: tuple[Layout, ..
             reads=tuple(view(k, 0, _broadcast(array, shape), shape) for k, array in enumerate(inputs)),
             writes=tuple(view(k, 0, array.strides, shape) for k, array in enumerate(outputs)),
             out_given=True,
+        )
+    )
+
+
+@_kept
+def cast_plan(source: Layout, target: Layout) -> MapPlan:
+    """Return the plan that copies an array of floats into one of the same shape and maybe another float dtype."""
+    assert source.shape == target.shape
+    return MapPlan(
+        MapTask(
+            op="epilogue.cast",
+            formula=COPY,
+            reference=COPY.reference,
+            names=_names((source,), (target,)),
+            inputs=(source,),
+            outputs=(target,),
+            shape=target.shape,
+            reads=(view(0, 0, source.strides, target.shape),),
+            writes=(view(0, 0, target.strides, target.shape),),
+            out_given=True,
+            compute=str(info(source.dtype).number),
         )
     )
 

@@ -199,8 +199,9 @@ def fused_cross_entropy(
 ) -> Any:
     """Return the cross entropy of the logits x w + bias without an array of all logits; see `linear_cross_entropy`.
 
-    Up to 1 GiB of logits, the backward pass overwrites them with their gradients, and computes the others as for
-    `linear`. More logits are computed in chunks, the gradients with them; the backward pass multiplies these by dloss.
+    Up to 1 GiB of logits, their gradients overwrite them, and the backward pass computes the others as for `linear`.
+    More logits are computed in chunks, the gradients with them. The backward pass multiplies the gradients by dloss,
+    unless that is the number 1.0.
     """
     w = value_of(weight)
     given = value_of(x), w.T if transposed else w, target, value_of(bias)
@@ -210,20 +211,18 @@ def fused_cross_entropy(
     if prod(given[0].shape[:-1]) * given[1].shape[1] * given[0].dtype.itemsize <= _WHOLE:
         logits = linear(x, weight, bias, transposed=transposed, tune=tune)
         z = value_of(logits)
-        loss, saved = elementwise.cross_entropy(z, target, return_saved=True, **options)
-        return record(
-            loss, (logits,), lambda dy: (elementwise.cross_entropy_backward(dy, saved, out=z),), takes_number=True
-        )
-    loss, slopes = loss_and_gradients(*given, **options)
+        loss, dz = elementwise.cross_entropy_and_gradient(z, target, out=(None, z), **options)
+        return record(loss, (logits,), lambda dy: _multiplied((dz,), dy), takes_number=True)
+    loss, (dx, dw, dbias) = loss_and_gradients(*given, **options)
+    found = dx, dw.T if transposed else dw, dbias
+    return record(loss, inputs, lambda dy: _multiplied(found, dy), takes_number=True)
 
-    def backward(dy: Any) -> Sequence[Any]:
-        dx, dw, dbias = slopes
-        found = [dx, dw.T if transposed else dw, dbias]
-        if type(dy) is float and dy == 1.0:
-            return found
-        return [None if each is None else elementwise.multiply(each, dy, out=each) for each in found]
 
-    return record(loss, inputs, backward, takes_number=True)
+def _multiplied(gradients: Sequence[Any], dy: Any) -> Sequence[Any]:
+    """Return gradients that were computed for a dy of 1, in place multiplied by dy."""
+    if type(dy) is float and dy == 1.0:
+        return gradients
+    return [None if each is None else elementwise.multiply(each, dy, out=each) for each in gradients]
 
 
 def mean_squared_error(x: Any, target: Any) -> ArrayOrVariable:

@@ -17,7 +17,7 @@ from ..runtime.streams import handle_of
 
 #: The largest chunk of logits in bytes. With smaller ones, reading and writing the sum of dw takes longer: on an H100,
 #: 8192 x 768 x 50304 in bfloat16 takes 3.5 ms in two chunks, 3.8 in four, 4.6 in eight, and 3.4 in one.
-_LARGEST = 2**29
+_LARGEST = 480 * 2**20
 #: Larger logits are cut in two at least.
 _SMALLEST = 2**26
 #: The fewest rows of a chunk, with however many classes.
@@ -50,8 +50,9 @@ def linear_cross_entropy(
 ) -> tuple[Array, LinearGradients]:
     """Return the cross entropy of the logits x w + bias, and its gradients, without an array of all logits.
 
-    The rows of x are cut into chunks. For each, `gemm.linear` computes the logits, `elementwise.cross_entropy` the
-    losses, and the gradients follow at once, so that the logits' memory serves the next chunk. The separate functions
+    The rows of x are cut into chunks. For each, `gemm.linear` computes the logits and
+    `elementwise.cross_entropy_and_gradient` the losses and their gradients, which overwrite the logits. The other
+    gradients follow at once, so that the logits' memory serves the next chunk. The separate functions
     give the same losses and gradients, but for the order of sums. dw is summed over chunks in float32.
 
     Source: Hsu et al. 2024 (arXiv:2410.10989), for the order of the work.
@@ -67,7 +68,7 @@ def linear_cross_entropy(
             float on x's device. In float16, gradients of a mean over many rows are too small without it.
         gradients: False computes the loss alone, and returns None for each gradient.
         accumulate: True adds the gradients to the arrays in `out`; or one bool for each gradient.
-        chunk: the number of rows of a chunk. By default, its logits have at most 512 MiB, and if all logits have more
+        chunk: the number of rows of a chunk. By default, its logits have at most 480 MiB, and if all logits have more
             than 64 MiB, at most half of them.
         out: arrays for (dx, dw, dbias). Each may be None. They have x's dtype; if that has 16 bits, dw and dbias may
             also be float32.
@@ -125,12 +126,11 @@ def linear_cross_entropy(
     for first in range(0, max(count, 1), size):
         part = slice(first, min(first + size, count))
         y, saved = gemm.linear(rows[part], w, bias, out=logits[: part.stop - first], stream=handle)
-        given = (losses[part], None)
-        _, stats = elementwise.cross_entropy(y, flat[part], reduction="none", return_stats=True, out=given, **options)
-        if results is not None:
-            dy = elementwise.cross_entropy_backward(
-                slope, y, flat[part], reduction="sum", stats=stats, out=y, **options
-            )
+        given = {"reduction": "none", **options}
+        if results is None:
+            elementwise.cross_entropy(y, flat[part], out=losses[part], **given)
+        else:
+            _, dy = elementwise.cross_entropy_and_gradient(y, flat[part], slope, out=(losses[part], y), **given)
             results.add(dy, saved, part)
     loss = elementwise.sum(losses, stream=handle)
     if number is not None:

@@ -8,6 +8,7 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -19,13 +20,27 @@ from ..bridges import LightArray, Ran
 from ..runtime.streams import foreign
 from .tensor_memory import as_layout, borrowed, raw_stream, stream_of
 
-__all__ = ["NAMES", "Signature", "call_source", "forward_source", "is_traced", "is_watched", "made_from", "runner"]
+__all__ = [
+    "NAMES",
+    "Kept",
+    "Last",
+    "Signature",
+    "call_source",
+    "forward_source",
+    "is_traced",
+    "is_watched",
+    "made_from",
+    "runner",
+    "search_source",
+]
 
 _empty: Any = torch.Tensor.new_empty_strided
 #: (shape, strides, dtype) -> a new tensor on the current GPU. It is None if torch does not have the function.
 _allocate_here: Any = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
 current_device: Any = getattr(torch._C, "_cuda_getDevice", None)
 _empty_like: Any = torch.empty_like
+#: Compares tensors with those that it was made for. It is None if torch does not have the class.
+_Guards: Any = getattr(torch._C._dynamo.guards, "TensorGuards", None)
 
 
 class Signature(NamedTuple):
@@ -36,6 +51,7 @@ class Signature(NamedTuple):
         options: the number of the other arguments.
         seeded: whether the first of these is a seed, which plans do not depend on.
         is_one: whether the operator returns one tensor, rather than several.
+        first_only: whether calls return only the first of several results. Gradients need the others.
         has_lists: whether an argument is a list of tensors.
     """
 
@@ -43,6 +59,7 @@ class Signature(NamedTuple):
     options: int
     seeded: bool
     is_one: bool
+    first_only: bool
     has_lists: bool
 
     @property
@@ -52,6 +69,16 @@ class Signature(NamedTuple):
     @property
     def option_names(self) -> list[str]:
         return [f"o{k}" for k in range(self.options)]
+
+    @property
+    def run_names(self) -> list[str]:
+        """The arguments of the functions that run plans: the tensors, and the seed if any."""
+        return [*self.tensor_names, *["o0"] * self.seeded]
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether `call_source` compares tensors with those of the last call."""
+        return _Guards is not None and not self.has_lists and 0 < sum(self.optional) + 1 < 4
 
     def key(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """Return what a plan depends on, given the arguments of a call."""
@@ -63,7 +90,77 @@ class Signature(NamedTuple):
         return tuple(key)
 
 
+class Kept:
+    """A plan that is kept for further calls with the same layouts.
+
+    Attributes:
+        run: computes all results, given tensors (and the seed if any) that need no checks.
+        plain: computes the results that calls return.
+        recorded: computes them and records the gradient; None before the first such call.
+        entries: whether gradients are recorded -> the entry of `Last` for such calls; () if there can be none.
+    """
+
+    __slots__ = ("entries", "plain", "recorded", "run")
+
+    def __init__(self, run: Callable[..., Any], plain: Callable[..., Any]):
+        self.run, self.plain, self.recorded = run, plain, None
+        self.entries: dict[bool, Any] = {}
+
+
+# ---------------------------------------------------------------- the last call
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+class Last:
+    """What the last calls of an operator ran. Most calls have the tensors' layouts and the options of the last one.
+
+    torch's guard compares tensors with those of that call in one step: class, dispatch keys (so also autocast, modes
+    and functorch), dtype, device, whether gradients are recorded, shape and strides.
+
+    Attributes:
+        entries: for each set of optional tensors that are None: the guard, the options, and what runs the plan.
+    """
+
+    def __init__(self, signature: Signature):
+        self._nothing = (_never, *[None] * (signature.options - signature.seeded), None)
+        self.entries: list[Any] = [self._nothing] * 2 ** sum(signature.optional)
+
+    def clear(self) -> None:
+        """Forget the last calls."""
+        self.entries[:] = [self._nothing] * len(self.entries)
+
+    def keep(self, number: int, kept: Kept, is_recorded: bool, tensors: Sequence[Any], options: Sequence[Any]) -> None:
+        """Note a call. `number` is that of the entry, and the tensors are those that are not None."""
+        entry = kept.entries.get(is_recorded)
+        if entry is None or entry is self.entries[number]:
+            # In the second case the layouts are the same, but for example other tensors have gradients.
+            same = tensors if is_recorded else [_without_gradient(each) for each in tensors]
+            guard = _Guards(*same, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+            # A guard refuses a tensor that is given twice: then `call_source` finds no entry of this plan.
+            is_usable = guard(*tensors)
+            entry = (guard, *options, kept.recorded if is_recorded else kept.plain) if is_usable else ()
+            kept.entries[is_recorded] = entry
+        if entry:
+            self.entries[number] = entry
+
+
+def _without_gradient(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the same class and layout that needs no gradient."""
+    if not tensor.requires_grad:
+        return tensor
+    plain = tensor.detach()
+    return torch.nn.Parameter(plain, requires_grad=False) if type(tensor) is torch.nn.Parameter else plain
+
+
 # ---------------------------------------------------------------- source of an operator's functions
+
+
+@lru_cache(maxsize=1024)
+def _code(source: str) -> Any:
+    return compile(source, "<numbacc.torch>", "exec")
 
 
 def made_from(source: str, names: dict[str, Any]) -> Callable[..., Any]:
@@ -72,7 +169,7 @@ def made_from(source: str, names: dict[str, Any]) -> Callable[..., Any]:
     space: dict[str, Any] = {}
     body = source.replace("\n", "\n    ")
     name = source[len("def ") : source.index("(")]
-    exec(f"def make({kept}):\n    {body}\n    return {name}\n", space)
+    exec(_code(f"def make({kept}):\n    {body}\n    return {name}\n"), space)
     function: Callable[..., Any] = space["make"](**names)
     return function
 
@@ -91,7 +188,7 @@ def is_watched() -> bool:
     )
 
 
-#: The names that `call_source` uses.
+#: The names that `call_source` and `search_source` use.
 NAMES: dict[str, Any] = {
     "Tensor": torch.Tensor,
     "Parameter": torch.nn.Parameter,
@@ -105,11 +202,52 @@ NAMES: dict[str, Any] = {
 }
 
 
-def call_source(signature: Signature, casts: bool, is_recorded: bool) -> str:
+def _number_of_entry(signature: Signature) -> str:
+    """Return an expression for the number of the entry of `Last` for a call."""
+    maybe = [name for name, each in zip(signature.tensor_names, signature.optional, strict=True) if each]
+    return " + ".join(f"{2**k} * ({name} is None)" for k, name in enumerate(maybe)) or "0"
+
+
+def _guarded(signature: Signature, done: int = 0, given: tuple[str, ...] = ()) -> str:
+    """Return an expression that calls the guard with the tensors that are not None."""
+    for k in range(done, len(signature.optional)):
+        name = f"t{k}"
+        if signature.optional[k]:
+            without, there = (_guarded(signature, k + 1, each) for each in (given, (*given, name)))
+            return f"({without} if {name} is None else {there})"
+        given = (*given, name)
+    return f"guard({', '.join(given)})"
+
+
+def call_source(signature: Signature) -> str:
     """Return the source of a function that calls an operator.
 
-    The function uses `NAMES` and four more names: `op` is torch's operator, `general` handles all other calls, `get`
-    finds the plan of a key, and `recorded` records the gradient.
+    The function uses `NAMES` and three more names: `op` is torch's operator, `entries` are those of `Last`, and
+    `search` handles all other calls.
+    """
+    arguments = ", ".join([*signature.tensor_names, *signature.option_names])
+    lines = [
+        f"def call({arguments}):",
+        f"    if traced(): return op({arguments}){'[0]' * signature.first_only}",
+    ]
+    if signature.is_guarded:
+        options = signature.option_names[signature.seeded :]
+        same = [_guarded(signature), *[f"{each} == {each}_" for each in options]]
+        others = "observing._observers is None and forward_ad._current_level < 0"
+        lines += [
+            f"    {', '.join(['guard', *[f'{each}_' for each in options], 'run'])} = "
+            f"entries[{_number_of_entry(signature)}]",
+            f"    if {' and '.join(same)} and {others}:",
+            f"        return run({', '.join(signature.run_names)})",
+        ]
+    return "\n".join([*lines, f"    return search({arguments})"])
+
+
+def search_source(signature: Signature, casts: bool, is_recorded: bool) -> str:
+    """Return the source of a function that calls an operator, and finds the plan by the layouts of tensors.
+
+    The function uses `NAMES` and four more names: `general` handles all other calls, `get` finds the `Kept` of a key,
+    `recorder` makes the function that records the gradient, and `keep` is that of `Last`.
 
     Args:
         signature: of the operator.
@@ -117,9 +255,9 @@ def call_source(signature: Signature, casts: bool, is_recorded: bool) -> str:
         is_recorded: whether a gradient is registered.
     """
     tensors, options = signature.tensor_names, signature.option_names
-    arguments, given = ", ".join([*tensors, *options]), ", ".join(tensors)
+    arguments = ", ".join([*tensors, *options])
     if signature.has_lists:
-        return f"def call({arguments}):\n    return general({arguments})"
+        return f"def search({arguments}):\n    return general({arguments})"
     is_plain, key, special, tracks = [], [*options[signature.seeded :]], [], []
     for name, may_be_none in zip(tensors, signature.optional, strict=True):
         layout = f"{name}.shape, {name}.stride(), {name}.dtype, {name}.device"
@@ -132,42 +270,60 @@ def call_source(signature: Signature, casts: bool, is_recorded: bool) -> str:
     # `torch.jit.trace` needs no check: it makes lengths tensors, so that no plan is found.
     special += ["modes()", "transforms()", "forward_ad._current_level >= 0"]
     special += ["any_autocast()"] * casts
+    values = "".join(f"{each}, " for each in options)
     lines = [
-        f"def call({arguments}):",
-        f"    if traced(): return op({arguments})",
+        f"def search({arguments}):",
         f"    if {' and '.join(is_plain)}:",
-        f"        run = get(({', '.join(key)},))",
-        f"        if run is not None and observing._observers is None and not ({' or '.join(special)}):",
+        f"        kept = get(({', '.join(key)},))",
+        f"        if kept is not None and observing._observers is None and not ({' or '.join(special)}):",
     ]
     if is_recorded:
-        kept = f"({', '.join(options)},)" if options else "()"
         lines += [
-            f"            if ({' or '.join(tracks)}) and records():",
-            f"                return recorded({given}, run, {kept})",
+            f"            if tracks := ({' or '.join(tracks)}) and records():",
+            f"                run = kept.recorded or recorder(kept, ({values}))",
+            "            else:",
+            "                run = kept.plain",
         ]
+    else:
+        lines.append("            run, tracks = kept.plain, False")
+    if signature.is_guarded:
+        given = ", ".join(tensors)
+        if any(signature.optional):
+            given = f"*[each for each in ({given},) if each is not None]"
+        own = "".join(f"{each}, " for each in options[signature.seeded :])
+        lines.append(f"            keep({_number_of_entry(signature)}, kept, tracks, ({given},), ({own}))")
     lines += [
-        f"            return run({given}{', o0' * signature.seeded})",
+        f"            return run({', '.join(signature.run_names)})",
         f"    return general({arguments})",
     ]
     return "\n".join(lines)
 
 
-def forward_source(signature: Signature) -> str:
+def forward_source(signature: Signature, saved: Sequence[int | None], is_bound: bool) -> str:
     """Return the source of the function that computes and saves what a gradient needs.
 
-    It is the `forward` of a `torch.autograd.Function`, whose last arguments are a function that computes, and the
-    options. It uses `saved`, as in `Operator.differentiable`, and `is_list`.
+    It is the `forward` of a `torch.autograd.Function`. It uses `is_list`, `run` and `options`; the last two are its
+    last arguments unless `is_bound`.
+
+    Args:
+        signature: of the operator.
+        saved: the tensors that the gradient needs, as in `Operator.differentiable`.
+        is_bound: whether the function runs one plan, so that `options` are known but for a seed.
     """
-    given = ", ".join(signature.tensor_names)
-    lines = [
-        f"def forward(ctx, {given}, run, options):",
-        f"    found = run({given}{', options[0]' * signature.seeded})",
-        f"    ctx.to_save = saved(({given}, *options), found)",
-        "    ctx.options = options",
-    ]
+    names = signature.run_names if is_bound else [*signature.tensor_names, "run", "options"]
+    given = ", ".join([*signature.tensor_names, *(["o0" if is_bound else "options[0]"] * signature.seeded)])
+    result = (lambda k: "found") if signature.is_one else (lambda k: f"found[{k}]")
+    kept = [None if k is None else f"t{k}" if k >= 0 else result(~k) for k in saved]
+    lines = [f"def forward(ctx, {', '.join(names)}):", f"    found = run({given})"]
+    if kept:
+        lines.append(f"    ctx.to_save = ({', '.join(map(str, kept))},)")
+    if not is_bound:
+        lines.append("    ctx.options = options")
+    elif signature.seeded:
+        lines.append("    ctx.options = (o0, *options[1:])")
     if not signature.is_one:
         lines.append("    ctx.materialize_grads = is_list")
-    return "\n".join([*lines, "    return found"])
+    return "\n".join([*lines, f"    return found{'[0]' * signature.first_only}"])
 
 
 # ---------------------------------------------------------------- plans
@@ -180,10 +336,10 @@ def runner(
     first: torch.Tensor,
     made: Sequence[torch.Tensor],
     signature: Signature,
-) -> Callable[..., Any]:
-    """Return a function that runs a plan, given tensors that need no checks: a call's tensors, and the seed if any.
+) -> Kept:
+    """Return functions that run a plan, given tensors that need no checks: a call's tensors, and the seed if any.
 
-    It returns the result, or a tuple of the results.
+    They return the result, or a tuple of the results.
 
     Args:
         found: the plan.
@@ -193,8 +349,9 @@ def runner(
         signature: of the operator.
     """
     is_one, seeded, plan, scalars = signature.is_one, signature.seeded, found.plan, found.scalars
+    new = _allocator(first, made, is_one)
     if plan.device < 0 or found.is_several:
-        new, run_on_arrays = _allocator(first, made, is_one), _on_arrays(found)
+        run_on_arrays = _on_arrays(found)
 
         def run_slowly(*given: Any) -> Any:
             result = new(given[lead])
@@ -203,40 +360,66 @@ def runner(
             run_on_arrays([every[k] for k in numbers], words)
             return result
 
-        return run_slowly
+        return Kept(run_slowly, (lambda *given: run_slowly(*given)[0]) if signature.first_only else run_slowly)
 
-    index, chosen, count, new = plan.device, plan.chosen, len(plan.inputs), _allocator(first, made, is_one)
+    index, count = plan.device, len(plan.inputs)
     # The same scalars as in `Operation.queued`.
     scalars = scalars or plan._scalars
-    others = scalars[1:]
-    # torch's compiler allocates by this function, too: it does not pass through the dispatcher.
-    allocate, kinds = _allocate_here, [(tuple(each.shape), each.stride(), each.dtype) for each in made]
-    shape, steps, dtype = kinds[0]
 
-    def run(*given: Any) -> Any:
-        if allocate is None or current_device() != index:
-            result = new(given[lead])
-        elif is_one:
-            result = allocate(shape, steps, dtype)
-        else:
-            result = tuple([allocate(*each) for each in kinds])
-        words = (given[-1], *others) if seeded else scalars
-        given += (result,) if is_one else result
-        stream = raw_stream(index)
-        if stream and stream not in foreign:
-            stream_of(given[lead].device)
-        addresses = [given[k].data_ptr() for k in numbers]
-        direct = chosen.direct
-        # `queued` does the same, but needs a call.
-        if direct is not None and not direct.workspace_bytes and not direct.launch(stream, 0, addresses, words):
-            return result
+    def run_again(addresses: Sequence[int], stream: int, words: Any) -> None:
         if not plan.queued(addresses, stream, words):
             memory = borrowed(index, stream)
             lights = [LightArray(address, memory) for address in addresses]
             plan.run(lights[:count], lights[count:], True, stream, words)
-        return result
 
-    return run
+    names: dict[str, Any] = {
+        "new": new, "allocate": _allocate_here, "current_device": current_device, "index": index,
+        "raw_stream": raw_stream, "foreign": foreign, "stream_of": stream_of, "chosen": plan.chosen,
+        "scalars": scalars, "others": scalars[1:], "run_again": run_again,
+    }  # fmt: skip
+    for k, each in enumerate(made):
+        # torch's compiler allocates by `allocate`, too: it does not pass through the dispatcher.
+        names |= {f"shape{k}": tuple(each.shape), f"steps{k}": each.stride(), f"dtype{k}": each.dtype}
+    wanted = [False] + [True] * signature.first_only
+    run, *only = [made_from(_run_source(signature, numbers, lead, len(made), each), names) for each in wanted]
+    return Kept(run, only[0] if only else run)
+
+
+def _run_source(signature: Signature, numbers: Sequence[int], lead: int, count: int, first_only: bool) -> str:
+    """Return the source of a function that runs a plan on a GPU; see `runner` for its names.
+
+    Args:
+        signature: of the operator.
+        numbers, lead: as in `runner`.
+        count: the number of results.
+        first_only: whether the function returns only the first result.
+    """
+    given = signature.run_names
+    results = [f"y{k}" for k in range(count)]
+    every = [*given, *results]
+    made = ", ".join(results) + "," * (not signature.is_one)
+    allocated = ", ".join(f"allocate(shape{k}, steps{k}, dtype{k})" for k in range(count)) + "," * (
+        not signature.is_one
+    )
+    words = "(o0, *others)" if signature.seeded else "scalars"
+    lines = [
+        f"def run({', '.join(given)}):",
+        f"    if {'True' if _allocate_here is None else 'current_device() != index'}:",
+        f"        {made} = new(t{lead})",
+        "    else:",
+        f"        {made} = {allocated}",
+        "    stream = raw_stream(index)",
+        "    if stream and stream not in foreign:",
+        f"        stream_of(t{lead}.device)",
+        f"    addresses = [{', '.join(f'{every[k]}.data_ptr()' for k in numbers)}]",
+        f"    words = {words}",
+        "    direct = chosen.direct",
+        # `queued` does the same, but needs a call.
+        "    if direct is None or direct.workspace_bytes or direct.launch(stream, 0, addresses, words):",
+        "        run_again(addresses, stream, words)",
+        f"    return {'y0' if first_only else made if signature.is_one else f'({made})'}",
+    ]
+    return "\n".join(lines)
 
 
 def _on_arrays(found: Ran) -> Callable[[Sequence[torch.Tensor], Any], None]:

@@ -53,7 +53,7 @@ _gated_one_backward = Operator(
 )
 _gated_one.differentiable(
     lambda ctx, dy: (_gated_one_backward.call(dy, *ctx.saved_tensors, *ctx.options),),
-    lambda inputs, y: inputs[:1],
+    (0,),
     1,
 )
 _gated_pair = Operator(
@@ -68,7 +68,7 @@ _gated_pair_backward = Operator(
 )
 _gated_pair.differentiable(
     lambda ctx, dy: _gated_pair_backward.call(dy, *ctx.saved_tensors, *ctx.options),
-    lambda inputs, y: inputs[:2],
+    (0, 1),
     2,
 )
 
@@ -146,6 +146,7 @@ _linear_gelu = Operator(
     lambda x, w, *_: (_rows(x, w), _rows(x, w)),
     bridges.linear_gelu,
     autocast="lower",
+    first_only=True,
 )
 _slopes = Operator(
     "activation_backward(Tensor dy, Tensor z, str activation) -> Tensor",
@@ -170,14 +171,14 @@ def _linear_backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     return _products(ctx, dy if y is None else _slopes.call(dy, y, "relu"), x, w)
 
 
-def _linear_gelu_backward(ctx: Any, dy: Tensor, _: Tensor | None) -> tuple[Any, ...]:
+def _linear_gelu_backward(ctx: Any, dy: Tensor, *_: Any) -> tuple[Any, ...]:
     x, w, z = ctx.saved_tensors
     return _products(ctx, _slopes.call(dy, z, "gelu"), x, w)
 
 
 # y is positive where z is, so that ReLU's gradient needs no z.
-_linear.differentiable(_linear_backward, lambda inputs, y: (*inputs[:2], y if inputs[3] == "relu" else None), 3)
-_linear_gelu.differentiable(_linear_gelu_backward, lambda inputs, results: (*inputs[:2], results[1]), 3)
+_linear.differentiable(_linear_backward, lambda options: (0, 1, ~0 if options[0] == "relu" else None), 3)
+_linear_gelu.differentiable(_linear_gelu_backward, (0, 1, ~1), 3)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None) -> Tensor:
@@ -200,7 +201,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: st
     rows = rows if rows.is_contiguous() else _matrix(rows)
     w = weight if weight.is_contiguous() else _matrix(weight)
     if activation == "gelu" and torch.is_grad_enabled() and _tracked(x, weight, bias):
-        y, _ = _linear_gelu.call(rows, w, bias)
+        y = _linear_gelu.call(rows, w, bias)
     else:
         y = _linear.call(rows, w, bias, activation or "")
     return y if is_matrix else y.reshape(*x.shape[:-1], weight.shape[0])
@@ -229,6 +230,7 @@ _attend = Operator(
     _attended,
     bridges.attention,
     autocast="lower",
+    first_only=True,
 )
 #: Attention without the statistics that gradients need.
 _attend_only = Operator(
@@ -252,16 +254,16 @@ def _no_gradient(ctx: Any, *_: Any) -> Any:
     raise RuntimeError("this result was computed without what its gradient needs: torch recorded no gradients then")
 
 
-_attend_only.differentiable(_no_gradient, lambda inputs, y: (), 5)
+_attend_only.differentiable(_no_gradient, (), 5)
 
 
-def _attention_gradients(ctx: Any, do: Tensor, _: Tensor | None) -> tuple[Any, ...]:
+def _attention_gradients(ctx: Any, do: Tensor, *_: Any) -> tuple[Any, ...]:
     needs_bias = ctx.needs_input_grad[3]
     found = _attend_backward.call(do, *ctx.saved_tensors, *ctx.options, needs_bias)
     return (*found, None) if needs_bias else (*found, None, None)
 
 
-_attend.differentiable(_attention_gradients, lambda inputs, results: (*inputs[:5], *results), 5)
+_attend.differentiable(_attention_gradients, (0, 1, 2, 3, 4, ~0, ~1), 5)
 
 
 def attention(
@@ -292,7 +294,7 @@ def attention(
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     given = (q, k, v, bias, offset, *bridges.named_mask(mask), scale, dropout)
     if torch.is_grad_enabled() and _tracked(q, k, v, bias):
-        return _attend.call(*given)[0]
+        return _attend.call(*given)
     return _attend_only.call(*given)
 
 
@@ -341,7 +343,7 @@ def _conv_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     )
 
 
-_convolve.differentiable(_conv_gradients, lambda inputs, y: inputs[:2], 3)
+_convolve.differentiable(_conv_gradients, (0, 1), 3)
 
 
 def conv(
@@ -392,7 +394,7 @@ def _norm_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     return (*found, None)[:2]
 
 
-_norm.differentiable(_norm_gradients, lambda inputs, y: inputs[:2], 2)
+_norm.differentiable(_norm_gradients, (0, 1), 2)
 
 
 def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> Tensor:
@@ -424,7 +426,7 @@ def _layer_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
     return (*found, None, None)[:3]
 
 
-_layers.differentiable(_layer_gradients, lambda inputs, y: inputs[:3], 3)
+_layers.differentiable(_layer_gradients, (0, 1, 2), 3)
 
 
 def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float = 1e-5) -> Tensor:
@@ -478,13 +480,13 @@ def _sum_gradients(alone: Operator, both: Operator, weights: int) -> Any:
 
 _add_norm.differentiable(
     _sum_gradients(_norm_backward, _add_norm_backward, 1),
-    lambda inputs, results: (results[1], inputs[2]),
+    (~1, 2),
     3,
     needs_first=False,
 )
 _add_layers.differentiable(
     _sum_gradients(_layers_backward, _add_layers_backward, 2),
-    lambda inputs, results: (results[1], *inputs[2:4]),
+    (~1, 2, 3),
     4,
     needs_first=False,
 )
@@ -538,7 +540,7 @@ def _softmax_like(name: str) -> Any:
         lambda dy, y, axis: like(y),
         bridges.CALLS[f"{name}_backward"],
     )
-    made.differentiable(lambda ctx, dy: (slopes.call(dy, *ctx.saved_tensors, *ctx.options),), lambda inputs, y: (y,), 1)
+    made.differentiable(lambda ctx, dy: (slopes.call(dy, *ctx.saved_tensors, *ctx.options),), (~0,), 1)
     return made
 
 
@@ -570,15 +572,36 @@ def _losses(x: Tensor, target: Tensor, axis: int, reduction: str, *_: Any) -> tu
 
 
 _LOSS = "int axis, str reduction, int ignore_index, float label_smoothing"
-_loss = Operator(f"cross_entropy(Tensor x, Tensor target, {_LOSS}) -> (Tensor, Tensor)", _losses, bridges.cross_entropy)
+_loss = Operator(
+    f"cross_entropy(Tensor x, Tensor target, {_LOSS}) -> (Tensor, Tensor)",
+    _losses,
+    bridges.cross_entropy,
+    first_only=True,
+)
 _loss_backward = Operator(
     f"cross_entropy_backward(Tensor dy, Tensor x, Tensor target, Tensor stats, {_LOSS}) -> Tensor",
     lambda dy, x, *_: like(x),
     bridges.cross_entropy_backward,
 )
+_loss_share = Operator(
+    "cross_entropy_share(Tensor dy, Tensor target, int ignore_index) -> Tensor",
+    lambda dy, *_: (dy.new_empty(()),),
+    bridges.cross_entropy_share,
+)
+
+
+def _loss_gradients(ctx: Any, dy: Tensor, *_: Any) -> tuple[Any, ...]:
+    x, target, stats = ctx.saved_tensors
+    axis, reduction, ignore_index, smoothing = ctx.options
+    if reduction == "mean":
+        # Two operators with one kernel each take less host time than one with two.
+        dy, reduction = _loss_share.call(dy, target, ignore_index), "sum"
+    return _loss_backward.call(dy, x, target, stats, axis, reduction, ignore_index, smoothing), None
+
+
 _loss.differentiable(
-    lambda ctx, dy, _: (_loss_backward.call(dy, *ctx.saved_tensors, *ctx.options), None),
-    lambda inputs, results: (*inputs[:2], results[1]),
+    _loss_gradients,
+    (0, 1, ~1),
     2,
 )
 
@@ -606,7 +629,7 @@ def cross_entropy(
         the loss in float32, or in float64 for float64 logits. torch's has the logits' dtype.
     """
     number = min(1, x.ndim - 1) if axis is None else axis
-    return _loss.call(x, target, number, reduction, ignore_index, label_smoothing)[0]
+    return _loss.call(x, target, number, reduction, ignore_index, label_smoothing)
 
 
 def _gradients_too(x: Tensor, w: Tensor, target: Tensor, bias: Tensor | None, *options: Any) -> tuple[Tensor, ...]:
@@ -622,6 +645,7 @@ _linear_loss = Operator(
     _gradients_too,
     bridges.linear_cross_entropy,
     autocast="lower",
+    first_only=True,
 )
 
 
@@ -635,7 +659,7 @@ def _scaled_gradients(ctx: Any, dy: Tensor, *_: Any) -> tuple[Tensor | None, ...
     return dx, dw, None, dbias
 
 
-_linear_loss.differentiable(_scaled_gradients, lambda inputs, results: results[1:], 4)
+_linear_loss.differentiable(_scaled_gradients, (~1, ~2, ~3), 4)
 
 
 def linear_cross_entropy(
@@ -668,7 +692,7 @@ def linear_cross_entropy(
     rows, flat = _matrix(x if x.ndim == 2 else x.reshape(-1, x.shape[-1])), target.reshape(-1)
     if target.shape != x.shape[:-1]:
         raise ShapeError(f"target has shape {tuple(target.shape)}; for this x it must be {tuple(x.shape[:-1])}")
-    return _linear_loss.call(rows, _matrix(weight), flat, bias, reduction, ignore_index, label_smoothing, tracks)[0]
+    return _linear_loss.call(rows, _matrix(weight), flat, bias, reduction, ignore_index, label_smoothing, tracks)
 
 
 # ---------------------------------------------------------------- rotary positions and dropout
@@ -686,7 +710,7 @@ _rope_backward = Operator(
 )
 _rope.differentiable(
     lambda ctx, dy: (_rope_backward.call(dy, *ctx.saved_tensors, *ctx.options), None, None),
-    lambda inputs, y: inputs[1:3],
+    (1, 2),
     3,
 )
 
@@ -709,7 +733,7 @@ _drop = Operator(
 )
 _drop.differentiable(
     lambda ctx, dy: (_drop.call(dy, *ctx.saved_tensors, *ctx.options), None),
-    lambda inputs, y: inputs[1:2],
+    (1,),
     2,
 )
 #: Dropout by a seed that the host knows, which takes one kernel less.
@@ -721,7 +745,7 @@ _drop_by_seed = Operator(
 )
 _drop_by_seed.differentiable(
     lambda ctx, dy: (_drop_by_seed.call(dy, *ctx.options),),
-    lambda inputs, y: (),
+    (),
     1,
 )
 _lock = threading.Lock()

@@ -17,7 +17,18 @@ import torch
 from ..base import observing
 from ..bridges import FunctionCall, ran
 from ..errors import UnsupportedError
-from .fast_calls import NAMES, Signature, call_source, forward_source, is_watched, made_from, runner
+from .fast_calls import (
+    NAMES,
+    Kept,
+    Last,
+    Signature,
+    call_source,
+    forward_source,
+    is_watched,
+    made_from,
+    runner,
+    search_source,
+)
 from .tensor_memory import SUPPORTED, address, device_of, host, stream_of, taker
 
 __all__ = ["LIBRARY", "Operator", "as_stored", "like"]
@@ -42,6 +53,7 @@ class Operator:
         autocast: the conversion of floats under `torch.autocast`: "lower" to its dtype, "float32" to float32; "" for
             none.
         seeded: whether the first argument after the tensors is a seed, and `call` passes it as its plan's first scalar.
+        first_only: whether calls return only the first of several results, because the others are for the gradient.
 
     Attributes:
         op: the operator that torch knows.
@@ -56,6 +68,7 @@ class Operator:
         *,
         autocast: str = "",
         seeded: bool = False,
+        first_only: bool = False,
     ):
         name, _, returns = schema.partition("(")[0], *schema.rpartition("->")[1:]
         self._name, self._results, self._call, self._autocast = name, results, call, autocast
@@ -67,14 +80,18 @@ class Operator:
             len(kinds) - len(tensors),
             seeded,
             returns.strip() == "Tensor",
+            first_only,
             "Tensor[]" in tensors,
         )
         #: The number of tensors, which come before the other arguments.
         self._count = len(tensors)
         #: Calls the operator and records its gradient; None if no gradient is registered.
         self._recorded: Callable[..., Any] | None = None
-        #: Key of a call -> a function that runs its plan; None if the plan cannot be kept.
-        self._known: dict[Any, Callable[..., Any] | None] = {}
+        #: Makes a function that records the gradient of one plan.
+        self._recorder: Callable[..., Any] | None = None
+        #: Key of a call -> its plan; None if the plan cannot be kept.
+        self._known: dict[Any, Kept | None] = {}
+        self._last = Last(self._signature)
         LIBRARY.define(schema, tags=(torch.Tag.needs_fixed_stride_order, torch.Tag.pt2_compliant_tag))
         LIBRARY.impl(name, self._run, "CPU")
         LIBRARY.impl(name, self._run, "CUDA")
@@ -90,13 +107,27 @@ class Operator:
     def __call__(self, *arguments: Any) -> Any:
         return self.call(*arguments)
 
+    def clear(self) -> None:
+        """Forget all plans."""
+        self._known.clear()
+        self._last.clear()
+
     def _made_call(self) -> Callable[..., Any]:
-        names = {"op": self.op, "general": self._general, "get": self._known.get, "recorded": self._recorded}
-        source = call_source(self._signature, bool(self._autocast), self._recorded is not None)
-        return made_from(source, {**NAMES, **names})
+        names: dict[str, Any] = {
+            "general": self._general, "get": self._known.get, "recorder": self._recorder, "keep": self._last.keep,
+        }  # fmt: skip
+        source = search_source(self._signature, bool(self._autocast), self._recorded is not None)
+        search = made_from(source, {**NAMES, **names})
+        names = {"op": self.op, "search": search, "entries": self._last.entries}
+        return made_from(call_source(self._signature), {**NAMES, **names})
 
     def _general(self, *arguments: Any) -> Any:
         """Call the operator for all kinds of arguments, which `call` does not."""
+        found, is_first = self._for_all(arguments)
+        return found[0] if self._signature.first_only and not is_first else found
+
+    def _for_all(self, arguments: Sequence[Any]) -> tuple[Any, bool]:
+        """Return the result of a call, and whether it is already the first of several, as calls return it."""
         device, tracks = None, False
         for each in arguments[: self._count]:
             kind = type(each)
@@ -104,23 +135,23 @@ class Operator:
                 if device is None:
                     device = each.device
                 elif each.device != device:
-                    return self.op(*arguments)
+                    return self.op(*arguments), False
                 tracks |= each.requires_grad
             elif each is not None:
-                return self.op(*arguments)
+                return self.op(*arguments), False
         if device is None or is_watched():
-            return self.op(*arguments)
+            return self.op(*arguments), False
         kind = device.type
         if self._autocast and kind in SUPPORTED and torch.is_autocast_enabled(kind):
             lower = _dtype_under_autocast(kind, self._autocast)
             cast = tuple(_cast(each, lower, kind) for each in arguments)
             if any(one is not other for one, other in zip(cast, arguments, strict=True)):
                 with torch.autocast(kind, enabled=False):
-                    return self.call(*cast)
+                    return self.call(*cast), True
         if tracks and self._recorded is not None and _is_grad_enabled():
             run = lambda *_: self._found(arguments)  # noqa: E731
-            return self._recorded(*arguments[: self._count], run, arguments[self._count :])
-        return self._found(arguments)
+            return self._recorded(*arguments[: self._count], run, arguments[self._count :]), True
+        return self._found(arguments), False
 
     def _found(self, arguments: Sequence[Any]) -> Any:
         """Return the result of a call, or a tuple of the results: by a plan that is known, or by a new one."""
@@ -128,10 +159,10 @@ class Operator:
         if self._signature.has_lists or any(each is not None and each.is_neg() for each in tensors):
             return self._compute(arguments, None)
         key = self._signature.key(arguments)
-        run = self._known.get(key)
-        if run is None or observing._observers is not None:
+        kept = self._known.get(key)
+        if kept is None or observing._observers is not None:
             return self._compute(arguments, key)
-        return run(*arguments[: self._count + self._signature.seeded])
+        return kept.run(*arguments[: self._count + self._signature.seeded])
 
     def _fake(self, *arguments: Any) -> Any:
         made = self._results(*arguments)
@@ -166,7 +197,7 @@ class Operator:
             called.function(*called.arguments, **called.options, stream=stream)
             return result
         if len(self._known) >= _KEPT:
-            self._known.clear()
+            self.clear()
         given_places = [k for k, each in enumerate(arguments[: self._count]) if each is not None]
         behind = self._count + self._signature.seeded
         places = [*given_places, *range(behind, behind + len(made))]
@@ -197,7 +228,7 @@ class Operator:
     def differentiable(
         self,
         backward: Callable[..., Any],
-        saved: Callable[[Sequence[Any], Any], Sequence[torch.Tensor | None]],
+        saved: Sequence[int | None] | Callable[[Sequence[Any]], Sequence[int | None]],
         first: int,
         *,
         needs_first: bool = True,
@@ -206,19 +237,23 @@ class Operator:
 
         Args:
             backward: returns a gradient for each tensor argument: backward(ctx, *gradients of results). It finds the
-                saved tensors in `ctx.saved_tensors` and the other arguments in `ctx.options`.
-            saved: (arguments, results) -> the tensors that `backward` needs.
+                saved tensors in `ctx.saved_tensors` and the other arguments in `ctx.options`. If calls return only the
+                first result, it may get only that result's gradient.
+            saved: the tensors that `backward` needs: the numbers of arguments, ~k for result k, or None; or a function
+                that returns them, given the other arguments.
             first: the number of tensor arguments; they come first.
             needs_first: whether there is no gradient without that of the first result. If False, gradients of results
                 may be None.
         """
-        is_list, name = self._is_list, self._name
+        is_list, name, signature = self._is_list, self._name, self._signature
+        places = saved if callable(saved) else lambda options: saved
 
         def keep(ctx: Any, inputs: Any, output: Any) -> None:
             # torch's dispatcher makes lists of tuples.
             inputs = [tuple(each) if isinstance(each, list) else each for each in inputs]
-            ctx.save_for_backward(*saved(inputs, output))
-            ctx.options = tuple(inputs[first:])
+            results, ctx.options = (output,) if signature.is_one else output, tuple(inputs[first:])
+            numbers = places(ctx.options)
+            ctx.save_for_backward(*[None if k is None else inputs[k] if k >= 0 else results[~k] for k in numbers])
             ctx.set_materialize_grads(is_list)
 
         def run(ctx: Any, *slopes: Any) -> Any:
@@ -228,33 +263,65 @@ class Operator:
                 return (None,) * (first + count)
             return (*backward(ctx, *slopes), *([None] * count))
 
-        # torch calls these in eager mode.
-        names = {"saved": saved, "is_list": is_list}
-        forward = made_from(forward_source(self._signature), names)
-
-        def gradient(ctx: Any, *slopes: Any) -> Any:
-            if _is_grad_enabled():
-                raise UnsupportedError(
-                    f"create_graph=True: numbacc.torch.{name} has no second derivatives. Use torch's own function there"
-                )
-            if needs_first and slopes[0] is None:
-                return (None,) * (first + 2)
-            return (*(backward(ctx, list(slopes)) if is_list else backward(ctx, *slopes)), None, None)
-
-        # Its name is that of the results' grad_fn.
-        members = {"forward": staticmethod(forward), "backward": staticmethod(gradient)}
-        title = f"Numbacc{name.title().replace('_', '')}"
-        function: Any = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(members))
-        # `Function.apply` itself looks for functorch, which `__call__` has done: that takes a tenth of a recorded call.
-        # torch's `apply` of the backward pass looks for another function, too.
-        # Where the documentation is built without torch, a stand-in replaces its classes.
-        if hasattr(function, "_backward_cls"):
-            function._backward_cls.apply = gradient
-        base: Any = torch.autograd.Function
-        owner: Any = super(base, function) if isinstance(base, type) else function
-        self._recorded = getattr(owner, "apply", None)
-        self.call = self._made_call()
         torch.library.register_autograd(self.op.name(), run, setup_context=keep, lib=LIBRARY)
+
+        # torch calls these in eager mode.
+        def recording(forward: Callable[..., Any], more: int, members: dict[str, Any]) -> Any:
+            """Return a function that computes by `forward`, which has `more` arguments that are not tensors."""
+            nothing, behind = (None,) * (first + more), (None,) * more
+
+            def gradient(ctx: Any, *slopes: Any) -> Any:
+                if _is_grad_enabled():
+                    raise UnsupportedError(
+                        f"create_graph=True: numbacc.torch.{name} has no second derivatives. Use torch's own function "
+                        "there"
+                    )
+                if needs_first and slopes[0] is None:
+                    return nothing
+                found = backward(ctx, list(slopes)) if is_list else backward(ctx, *slopes)
+                return (*found, *behind) if more else found
+
+            return _apply(f"Numbacc{name.title().replace('_', '')}", forward, gradient, members)
+
+        def recorder(kept: Kept, options: tuple[Any, ...]) -> Any:
+            source = forward_source(signature, places(options), True)
+            forward = made_from(source, {"run": kept.run, "options": options, "is_list": is_list})
+            kept.recorded = recording(forward, int(signature.seeded), {"options": options})
+            return kept.recorded
+
+        def recorded(*arguments: Any) -> Any:
+            """Record the gradient of a call whose plan is not known."""
+            numbers = tuple(places(arguments[-1]))
+            if numbers not in others:
+                forward = made_from(forward_source(signature, numbers, False), {"is_list": is_list})
+                others[numbers] = recording(forward, 2, {})
+            return others[numbers](*arguments)
+
+        others: dict[Any, Any] = {}
+        self._recorded, self._recorder = recorded, recorder
+        self.call = self._made_call()
+
+
+def _apply(title: str, forward: Callable[..., Any], backward: Callable[..., Any], members: dict[str, Any]) -> Any:
+    """Return the `apply` of a new `torch.autograd.Function`.
+
+    Args:
+        title: its name, which is that of the results' grad_fn.
+        forward, backward: its functions.
+        members: attributes of `ctx`.
+    """
+    functions = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    function: Any = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(functions))
+    # `Function.apply` itself looks for functorch, which `__call__` has done: that takes a tenth of a recorded call.
+    # torch's `apply` of the backward pass looks for another function, too.
+    # Where the documentation is built without torch, a stand-in replaces its classes.
+    if hasattr(function, "_backward_cls"):
+        function._backward_cls.apply = backward
+        for name, each in members.items():
+            setattr(function._backward_cls, name, each)
+    base: Any = torch.autograd.Function
+    owner: Any = super(base, function) if isinstance(base, type) else function
+    return getattr(owner, "apply", None)
 
 
 def _numbers(arrays: Sequence[Any], addresses: Sequence[int]) -> list[int] | None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .. import elementwise, nn
 from ..errors import OptionError
-from .tensor_memory import taken
+from .tensor_memory import numpy_dtype, taken
 
 __all__ = ["AdamW", "adamw_step", "clip_grad_norm", "muon_step"]
 
@@ -60,6 +60,8 @@ def muon_step(
     momentum: float = 0.95,
     nesterov: bool = True,
     weight_decay: float = 0.0,
+    iterations: int = 5,
+    dtype: torch.dtype | str = "bfloat16",
     factor: Any = None,
     copy: Any = None,
 ) -> None:
@@ -71,10 +73,15 @@ def muon_step(
         m: the momentum.
         rate, momentum, weight_decay: numbers.
         nesterov: whether the momentum is Nesterov's.
+        iterations: how often the iteration that makes a matrix orthogonal is repeated.
+        dtype: the dtype of the iteration: bfloat16, float16 or float32, as torch's dtype or as a name.
         factor: a number, or a tensor with one element that the gradients are multiplied by. NaN changes nothing.
         copy: tensors that receive the new p, in their own dtype.
     """
-    options = {"rate": rate, "momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay}
+    options = {
+        "rate": rate, "momentum": momentum, "nesterov": nesterov, "weight_decay": weight_decay,
+        "iterations": iterations, "dtype": numpy_dtype(dtype).name if isinstance(dtype, torch.dtype) else dtype,
+    }  # fmt: skip
     _run(nn.muon_step, (p, g, m), {"factor": factor}, copy, options)
 
 

@@ -82,7 +82,7 @@ def wrap(kernel: Kernel | Reduction) -> Callable[..., Any]:
         found = iter(backward(list(dys), *tensors, *ctx.options))
         return tuple(next(found) if t is not None and t.is_floating_point() else None for t in tensors)
 
-    forward.differentiable(gradients, lambda inputs, _: inputs[:count], count)
+    forward.differentiable(gradients, tuple(range(count)), count)
 
     def wrapped(*arguments: Any, **given: Any) -> Any:
         found = own.arguments(arguments, given, lambda each: isinstance(each, Tensor))

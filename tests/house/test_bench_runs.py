@@ -73,6 +73,7 @@ def report(place, monkeypatch):
     monkeypatch.setattr(row_gradients, "_SIZE", side**2)
     monkeypatch.setattr(row_gradients, "_COLUMNS", (side,))
     monkeypatch.setattr(row_gradients, "_SUM_COLUMNS", (side,))
+    monkeypatch.setattr(row_gradients, "_CLASSES", (side,))
     for name, value in _SMALL_BLOCKS.items():
         monkeypatch.setattr(blocks, name, value)
     return harness.Report(quiet=True, on_gpu=place.name == "gpu")
@@ -170,7 +171,7 @@ def test_rows(place, report, part):
 
 def test_row_gradients(place, report):
     row_gradients.run(report, quick=True)
-    assert len(all_right(report)) == 18
+    assert len(all_right(report)) == 20
 
 
 def test_blocks(place, report):

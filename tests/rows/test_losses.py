@@ -291,6 +291,78 @@ def test_means_and_sums_of_one_kernel(device_place, monkeypatch, dtype, rows, is
     ew.cache_clear()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("columns", [16, 1000, 9, 40960])
+@pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
+def test_losses_and_gradients_in_one_pass(place, monkeypatch, dtype, columns, is_short):
+    """Targets that are ignored, that are no class; in place, into given arrays, in a plan."""
+    rows = 7 if place.is_slow else 40 if columns > 1000 else 600  # blocks of a cluster share the longest rows
+    if place.is_slow and (columns >= 1000 or dtype == np.float16):
+        skip("slow")
+    if columns > 1000 and not place.is_device:
+        skip("device")
+    x, target = of_one_kernel(monkeypatch, place, rows, columns, dtype, is_short)
+    target[4] = columns - 1
+    target[5] = -1 if place.is_device else 2  # NumPy raises an error
+    x[1, 3], x[2, :] = -3e4, x[2, 0]
+    here, there = place.put(x), place.put(target)
+    compute = "float64" if dtype == np.float64 else "float32"
+    for smoothing in (0.0, 0.25):
+        if smoothing:
+            x[1, 3] = 0.0
+            here = place.put(x)
+        named = np.where(target == -1, 0, target)
+        wanted, log_p = losses_of(x, named, -1, smoothing, -100)
+        hot = (np.arange(columns) == named[:, None]) * (1 - smoothing) + smoothing / columns
+        slope = np.where((target == -100)[:, None], 0.0, np.exp(log_p) - hot)
+        is_wrong = target == -1
+        wanted[is_wrong], slope[is_wrong] = np.nan, np.nan
+        count = (target != -100).sum()
+        each = place.put(np.linspace(1, 2, rows).astype(compute))
+        for reduction, dloss, exact, factor in (
+            ("mean", 2.0, wanted.sum() / count, 2.0 / count),
+            ("sum", place.put(np.array(0.5, np.float32)), wanted.sum(), 0.5),
+            ("none", 3.0, wanted, 3.0),
+            ("none", each, wanted, np.linspace(1, 2, rows)[:, None]),
+        ):
+            options, size = {"reduction": reduction, "label_smoothing": smoothing}, np.max(factor)
+            loss, dx = ew.cross_entropy_and_gradient(here, there, dloss, **options)
+            alone = ew.cross_entropy(here, there, **options)
+            np.testing.assert_allclose(place.get(loss), place.get(alone), rtol=1e-5)
+            near(place.get(loss), exact, compute, scale=8 * (rows if reduction == "sum" else 1), ulps=8)
+            near(place.get(dx), slope * factor, dtype, scale=size, ulps=8)
+            own = place.empty(x.shape, x.dtype, margins=((0, 0), (0, 16)))
+            given = place.put(np.full(np.shape(exact), np.nan, compute))
+            found = ew.cross_entropy_and_gradient(here, there, dloss, out=(given, own.view), **options)
+            assert found[0] is given and found[1] is own.view
+            own.assert_written_only()
+            np.testing.assert_array_equal(place.get(given), place.get(loss))
+            near(own.now(), place.get(dx).astype(float), dtype, scale=size, ulps=2)
+            plan = ew.cross_entropy_and_gradient.plan(here, there, dloss, out=(None, here), **options)
+            if place.is_device:
+                by_rows = dtype != np.float64 and columns * x.itemsize % 16 == 0
+                assert ("row_maps" in plan.info.algorithm.split(";")[-1]) is by_rows
+            inside = place.put(x)
+            again = plan(inside, there, dloss, out=(None, inside))
+            assert again[1] is inside
+            np.testing.assert_array_equal(place.get(again[0]), place.get(loss))
+            near(place.get(inside), place.get(dx).astype(float), dtype, scale=size, ulps=2)
+    ew.cache_clear()
+
+
+def test_what_has_no_loss_and_gradient(place):
+    x, target = place.put(np.zeros((4, 16), np.float32)), place.put(np.zeros(4, np.int64))
+    run = lambda dloss=1.0, **more: lambda: ew.cross_entropy_and_gradient(x, target, dloss, **more)  # noqa: E731
+    refused(numbacc.ShapeError, "dloss has shape (4,)", run=run(place.put(np.zeros(4, np.float32))))
+    refused(numbacc.DTypeError, "dloss", run=run(place.put(np.array(1))))
+    refused(numbacc.ShapeError, "a pair", run=run(out=x))
+    refused(LayoutError, "shares memory", run=run(out=(x[0, :1].reshape(()), None)))
+    other = place.put(np.zeros((4, 16), np.float32))
+    refused(LayoutError, "out[0] shares memory with out[1]", run=run(out=(other[:, 1], other), reduction="none"))
+    if not place.is_device:
+        refused(IndexRangeError, "from 0 to 15", run=lambda: ew.cross_entropy_and_gradient(x, target + 16))
+
+
 def test_a_mean_on_streams_and_in_graphs(device_place, monkeypatch):
     """Words by which blocks tell are clear before and behind; a graph clears its own, whoever has had them before."""
     place, stream = device_place, numbacc.stream()

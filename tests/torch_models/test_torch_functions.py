@@ -206,7 +206,7 @@ def test_few_plans_are_kept(device, monkeypatch):
 def test_plans_keep_no_memory_of_tensors(device):
     x, target = torch.randn(3, 8, device=device, requires_grad=True), torch.tensor([1, 0, 2], device=device)
     for operator in (functions._loss, functions._loss_backward, functions._softmax):
-        operator._known.clear()
+        operator.clear()
     y, loss = nt.softmax(x), nt.cross_entropy(x, target)
     loss.backward()
     kept = [StorageWeakRef(each.untyped_storage()) for each in (x, target, y, loss)]
@@ -289,7 +289,7 @@ def test_dropout(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_one_plan_serves_all_seeds(device):
     operator, x = functions._drop_by_seed, torch.ones(3, 100, device=device, requires_grad=True)
-    operator._known.clear()
+    operator.clear()
     made = [operator.call(x, seed, 0.5) for seed in (1, 2, 1, 2**63 - 1)]
     assert torch.equal(made[0], made[2])
     assert not any(torch.equal(made[0], each) for each in (made[1], made[3]))

@@ -120,6 +120,13 @@ def test_muon(device):
     assert torch.equal(copies, p.bfloat16()) and p._version > version
     values = torch.linalg.svdvals((p - before) / (0.02 * 6**0.5))
     assert values.min() > 0.6 and values.max() < 1.3
+    for dtype in (torch.float32, "float32"):
+        more, of_numpy = [each.clone() for each in (p, g, m)], [each.cpu().numpy().copy() for each in (p, g, m)]
+        nn.muon_step(*of_numpy, iterations=2, dtype="float32")
+        nt.muon_step(*more, iterations=2, dtype=dtype)
+        torch.testing.assert_close(more[0].cpu(), torch.from_numpy(of_numpy[0]), rtol=0, atol=1e-6)
+    with pytest.raises(ValueError, match="iterations"):
+        nt.muon_step(*more, iterations=0)
 
 
 @pytest.mark.gpu

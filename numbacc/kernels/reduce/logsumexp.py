@@ -141,9 +141,14 @@ def counted(value, target, ignored):
     return (0.0, 0.0) if target == ignored else (value, 1.0)
 
 
-def counting(target, ignored):
-    """Return (1,), or (0,) if the target is ignored."""
-    return (0.0 if target == ignored else 1.0,)
+def counting(slope, target, ignored):
+    """Return (1, slope), or (0, slope) if the target is ignored."""
+    return (0.0 if target == ignored else 1.0), slope
+
+
+def merged_counts(number, slope, more, other):
+    """Return (the sum of the numbers, the slope of all elements): that of no elements is 0."""
+    return number + more, slope if slope != 0.0 else other
 
 
 def mean_of_counted(total, number, count, ignored):
@@ -151,9 +156,9 @@ def mean_of_counted(total, number, count, ignored):
     return (total / number,)
 
 
-def number_of_counted(number, count, ignored):
-    """Return (number,)."""
-    return (number,)
+def share_of_counted(number, slope, count, ignored):
+    """Return (slope / number,)."""
+    return (slope / number,)
 
 
 _CHUNKS = {
@@ -192,7 +197,7 @@ _ALL = (
         for kind, chunk in _CHUNKS_WITH_DISTANCES.items()
     ),
     ReductionFormula("mean_of_counted", counted, start=(0.0, 0.0), merge=add_two, finish=mean_of_counted),
-    ReductionFormula("number_of_counted", counting, start=(0.0,), merge=add, finish=number_of_counted),
+    ReductionFormula("share_of_counted", counting, start=(0.0, 0.0), merge=merged_counts, finish=share_of_counted),
 )
 
 #: Reductions by name.

@@ -19,7 +19,7 @@ import copyreg
 import math
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...functions.arithmetic import (
     exp,
@@ -35,7 +35,7 @@ from ...functions.arithmetic import (
 )
 from ...functions.formula import Formula
 from ...functions.reduction_formula import ReductionFormula, RowFormula
-from ..elementwise.transformer import loss
+from ..elementwise.transformer import loss, loss_slope
 from ..reduce.functions import add, add_two, larger, part, same
 from ..reduce.logsumexp import EXPONENTS, distance, finite_part, lost_power, origin_of, power_from
 
@@ -171,6 +171,11 @@ def log_sum_of_row(base, origin, scale, logarithm):
     return base, logarithm - 0.6931471805599453 * lost_power(base, origin, scale)
 
 
+def mean_of_row(mean, base, origin, scale):
+    """Return the mean distance, given that of exponents."""
+    return quotient(mean - 9.094947017729282e-13 * lost_power(base, origin, scale), scale)
+
+
 def loss_of_row(base, origin, scale, logarithm, value, target, ignored, smoothing):
     """Return (the loss, base, log Σ e^(x - base))."""
     base, total = log_sum_of_row(base, origin, scale, logarithm)
@@ -179,7 +184,7 @@ def loss_of_row(base, origin, scale, logarithm, value, target, ignored, smoothin
 
 def smoothed_loss_of_row(base, origin, scale, logarithm, mean, value, target, ignored, smoothing):
     """Return (the loss, base, log Σ e^(x - base)), with label smoothing."""
-    mean = quotient(mean - 9.094947017729282e-13 * lost_power(base, origin, scale), scale)
+    mean = mean_of_row(mean, base, origin, scale)
     base, total = log_sum_of_row(base, origin, scale, logarithm)
     return loss(base, total, mean, value, target, ignored, smoothing)[0], base, total
 
@@ -192,6 +197,91 @@ def loss_at_once(base, total, value, target, ignored, smoothing):
 def smoothed_loss_at_once(base, total, mean, value, target, ignored, smoothing):
     """Return (the loss, base, log Σ e^(x - base))."""
     return loss(base, total, mean, value, target, ignored, smoothing)[0], base, total
+
+
+def row_slope(x, base, factor, offset, is_ignored):
+    """Return (factor e^(x - base) - offset,), or (0,) if the target is ignored: `loss_slope` at any other class."""
+    slope = fma(exp(x - base), factor, -offset)
+    return (0.0 if is_ignored == 1.0 else slope,)
+
+
+def row_slope_narrow(x, origin, scale, factor, offset, is_ignored):
+    """Return `row_slope`, computed by `power_from`."""
+    slope = fma(power_from(x, origin, scale), factor, -offset)
+    return (0.0 if is_ignored == 1.0 else slope,)
+
+
+def constants_of_row(base, total, dy, target, classes, share, ignored, smoothing):
+    """Return the arguments of `row_slope` after x: dy / Σ e^(x - base), dy s / classes. `share` is 1 / classes."""
+    factor = math.nan if target < 0 or target >= classes else dy * exp(-total)
+    return base, factor, dy * smoothing * share, 1.0 if target == ignored else 0.0
+
+
+def constants_of_row_narrow(base, total, dy, target, classes, share, ignored, smoothing):
+    """Return the arguments of `row_slope_narrow` after x."""
+    origin, scale = origin_of(base)
+    _, factor, offset, is_ignored = constants_of_row(base, total, dy, target, classes, share, ignored, smoothing)
+    return origin, scale, factor * exp2_rough(-lost_power(base, origin, scale)), offset, is_ignored
+
+
+def constants_of_smoothed_row(base, total, mean, dy, target, classes, share, ignored, smoothing):
+    """Return `constants_of_row`."""
+    return constants_of_row(base, total, dy, target, classes, share, ignored, smoothing)
+
+
+def constants_of_smoothed_row_narrow(base, total, mean, dy, target, classes, share, ignored, smoothing):
+    """Return `constants_of_row_narrow`."""
+    return constants_of_row_narrow(base, total, dy, target, classes, share, ignored, smoothing)
+
+
+def loss_and_slope(value, base, total, dy, target, classes, share, ignored, smoothing):
+    """Return (the loss, `loss_slope` at the target)."""
+    return smoothed_loss_and_slope(value, base, total, 0.0, dy, target, classes, share, ignored, smoothing)
+
+
+def smoothed_loss_and_slope(value, base, total, mean, dy, target, classes, share, ignored, smoothing):
+    """Return (the loss, `loss_slope` at the target), with label smoothing."""
+    (slope,) = loss_slope(value, base, total, dy, target, target, ignored, classes, 1.0 - smoothing, smoothing * share)
+    return loss(base, total, mean, value, target, ignored, smoothing)[0], slope
+
+
+def constants_of_stages(base, origin, scale, logarithm, dy, target, classes, share, ignored, smoothing):
+    """Return `constants_of_row`."""
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return constants_of_row(base, total, dy, target, classes, share, ignored, smoothing)
+
+
+def constants_of_stages_narrow(base, origin, scale, logarithm, dy, target, classes, share, ignored, smoothing):
+    """Return `constants_of_row_narrow`."""
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return constants_of_row_narrow(base, total, dy, target, classes, share, ignored, smoothing)
+
+
+def constants_of_smoothed_stages(base, origin, scale, logarithm, mean, dy, target, classes, share, ignored, smoothing):
+    """Return `constants_of_row`."""
+    return constants_of_stages(base, origin, scale, logarithm, dy, target, classes, share, ignored, smoothing)
+
+
+def constants_of_smoothed_stages_narrow(
+    base, origin, scale, logarithm, mean, dy, target, classes, share, ignored, smoothing
+):
+    """Return `constants_of_row_narrow`."""
+    return constants_of_stages_narrow(base, origin, scale, logarithm, dy, target, classes, share, ignored, smoothing)
+
+
+def loss_and_slope_of_stages(value, base, origin, scale, logarithm, dy, target, classes, share, ignored, smoothing):
+    """Return `loss_and_slope`."""
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return loss_and_slope(value, base, total, dy, target, classes, share, ignored, smoothing)
+
+
+def smoothed_loss_and_slope_of_stages(
+    value, base, origin, scale, logarithm, mean, dy, target, classes, share, ignored, smoothing
+):
+    """Return `smoothed_loss_and_slope`."""
+    mean = mean_of_row(mean, base, origin, scale)
+    base, total = log_sum_of_row(base, origin, scale, logarithm)
+    return smoothed_loss_and_slope(value, base, total, mean, dy, target, classes, share, ignored, smoothing)
 
 
 def base_and_logarithm(base, total):
@@ -228,7 +318,21 @@ LOSSES = {
 }
 
 
-def _rows(kind: str, base: Any, above: Any, above_and_distance: Any) -> tuple[RowFormula, ...]:
+class _Slope(NamedTuple):
+    """The functions of the gradient of losses.
+
+    Attributes:
+        function: of an element.
+        rows: of a row whose stages find the largest element and the sums, without and with label smoothing.
+        long_rows: of a row with one stage, in the same order.
+    """
+
+    function: Callable[..., Any]
+    rows: tuple[Callable[..., Any], Callable[..., Any]]
+    long_rows: tuple[Callable[..., Any], Callable[..., Any]]
+
+
+def _rows(kind: str, base: Any, above: Any, above_and_distance: Any, slope: _Slope) -> tuple[RowFormula, ...]:
     """Return the formulas of log Σ e^x and of losses, each with its one-stage variant for long rows."""
     largest = ReductionFormula("max", part, start=(-math.inf,), merge=larger, finish=base)
     total = ReductionFormula("sum", above, start=(0.0,), merge=add, finish=logarithm)
@@ -241,13 +345,33 @@ def _rows(kind: str, base: Any, above: Any, above_and_distance: Any) -> tuple[Ro
     ):
         long = RowFormula(f"{name}_at_once{kind}", at_once, (EXPONENTS[whole + kind],))
         found += RowFormula(name + kind, function, (largest, second), long), long
+    of_stages = loss_and_slope_of_stages, smoothed_loss_and_slope_of_stages
+    at_once_too = loss_and_slope, smoothed_loss_and_slope
+    for k, (name, second, whole) in enumerate(
+        (("row_loss_and_slopes", total, "log_sum"), ("smoothed_row_loss_and_slopes", sums, "log_sum_and_mean"))
+    ):
+        stages = (EXPONENTS[whole + kind],)
+        row, long_row = slope.rows[k], slope.long_rows[k]
+        long = RowFormula(f"{name}_at_once{kind}", slope.function, stages, row=long_row, chosen=at_once_too[k])
+        found += RowFormula(name + kind, slope.function, (largest, second), long, row=row, chosen=of_stages[k]), long
     return tuple(found)
 
 
-#: Formulas that write only statistics of a row. Those for 16-bit floats have names with a suffix.
+_SLOPE = _Slope(
+    row_slope,
+    (constants_of_stages, constants_of_smoothed_stages),
+    (constants_of_row, constants_of_smoothed_row),
+)
+_NARROW_SLOPE = _Slope(
+    row_slope_narrow,
+    (constants_of_stages_narrow, constants_of_smoothed_stages_narrow),
+    (constants_of_row_narrow, constants_of_smoothed_row_narrow),
+)
+
+#: Formulas of log Σ e^x, losses, and losses with their gradients. Those for 16-bit floats have names with a suffix.
 EXPONENT_ROWS = (
-    *_rows("", base_of, above_base, above_base_and_distance),
-    *_rows("_narrow", base_of_narrow, above_base_narrow, above_base_and_distance_narrow),
+    *_rows("", base_of, above_base, above_base_and_distance, _SLOPE),
+    *_rows("_narrow", base_of_narrow, above_base_narrow, above_base_and_distance_narrow, _NARROW_SLOPE),
     SOFTMAX,
     LOG_SOFTMAX,
 )

@@ -12,8 +12,6 @@ from functools import cached_property, partial
 from math import gcd, prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...base.dispatch import launcher_class
 from ...base.dtypes import TABLE
 from ...base.layout import Layout, Merged, layout, merge_dimensions, row_major_strides, view
@@ -138,6 +136,7 @@ class Rows(NamedTuple):
         is_reduction: whether only reduced values are written: long rows are read once and not kept.
         sums: the most sums of a stage.
         is_unaligned: as in `RowSpec`.
+        has_factor: whether rows have a factor, see `RowSpec.factor`: the formula needs more registers.
     """
 
     rows: int
@@ -151,6 +150,7 @@ class Rows(NamedTuple):
     is_reduction: bool = False
     sums: int = 1
     is_unaligned: bool = False
+    has_factor: bool = False
 
 
 def are_few(given: Rows, limits: Limits) -> bool:
@@ -179,7 +179,7 @@ def launch_rows(given: Rows, limits: Limits) -> RowLaunch:
         return RowLaunch("shared", most, _block(min(_group(accesses, 4), _THREADS), rows), held=0)
     blocks = _blocks(rows, accesses * nbytes * kept, limits)
     each = -(-accesses // blocks)
-    resident = _RESIDENT if given.is_double else SHARED_THREADS
+    resident = _RESIDENT if given.is_double or given.has_factor else SHARED_THREADS
     group = min(_group(each, 4), _threads(each * nbytes * kept, resident, limits))
     most = min(most, _runs(given, _SHARED_BYTES, _SHARED_NUMBERS, _SHARED_RUNS))
     # A block that shares a row processes only this row.
@@ -391,7 +391,8 @@ class RowTask(Task):
     Attributes:
         axis: the axis that rows lie along, in the shape of the normalized array.
         kept, stats: as in `RowSpec`.
-        indexed: whether the last input has one index per row, see `RowSpec.picks`.
+        indexed: how many inputs, counted from the last, have one element per row: 1 for an index, see `RowSpec.picks`;
+            2 for an index and a factor, see `RowSpec.factor`.
         total: as in `RowSpec`: the first output has a single element.
     """
 
@@ -399,7 +400,7 @@ class RowTask(Task):
     is_whole: bool = True
     kept: int = 1
     stats: int = 0
-    indexed: bool = False
+    indexed: int = 0
     total: ReductionFormula | None = None
 
 
@@ -430,7 +431,7 @@ class RowExecutable(TaskOperation):
         kernel = kernel_of(order)
         if self.task.total is None:
             return kernel
-        return KernelWithScratch(kernel.launcher, word_bytes(order.kernel, order.grid[0] - 1))
+        return KernelWithScratch(kernel.launcher, word_bytes(order.kernel, order.grid[0] - order.cluster))
 
     def access_bytes(self, key: tuple[int, ...]) -> int:
         """Return how many bytes each access has, for arrays with this alignment."""
@@ -455,6 +456,7 @@ class RowExecutable(TaskOperation):
             is_across=width == 1 and abs(self._inner[0]) > abs(outer.strides[0][-1]) > 0,
             is_reduction=task.stats == len(task.writes),
             sums=max(len(stage.start) for stage in task.formula.stages),
+            has_factor=task.indexed > 1,
         )
 
     def _order(self, key: tuple[int, ...], given: Rows, launch: RowLaunch) -> LaunchOrder:
@@ -466,6 +468,7 @@ class RowExecutable(TaskOperation):
             formula=task.formula if launch.form == "registers" else task.formula.fewer,
             reads=reads[:read],
             picks=reads[read] if task.indexed else None,
+            factor=reads[read + 1] if task.indexed > 1 else None,
             writes=writes,
             kept=task.kept,
             stats=task.stats,
@@ -488,7 +491,7 @@ class RowExecutable(TaskOperation):
         return LaunchOrder(
             kernel=kernel,
             device=self.device,
-            grid=(grid + has_total, 1),
+            grid=(grid + has_total * launch.blocks, 1),
             block=launch.block,
             alignment=(*key, 0) if has_total else key,
             pointers=(*task.pointers, *((words,) if has_total else ())),
@@ -600,7 +603,7 @@ class FewRows:
         self._inputs = inputs
         self.stages: list[tuple[ReduceExecutable, tuple[Any, ...]]] = []
         for stage in task.formula.fewer.stages:
-            made = (stat,) * _results(stage, scalars)
+            made = (stat,) * stage.results(scalars)
             reduction = ReduceTask(
                 op=task.op,
                 formula=stage,
@@ -652,12 +655,6 @@ class FewRows:
         write = self.write.choose((*key[:first], *nothing, *key[first:]))
         steps.append(Step(write, (*known, *range(first, arrays)), takes_scalars=True))
         return Steps(steps, scratch, close, fits)
-
-
-def _results(stage: ReductionFormula, scalars: int) -> int:
-    """Return how many values a stage computes for each row."""
-    with np.errstate(all="ignore"):
-        return len(stage.finish(*[np.float64(1)] * (len(stage.start) + 1 + scalars)))
 
 
 # ---------------------------------------------------------------- gradients of rows and of weights

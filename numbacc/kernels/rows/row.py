@@ -6,10 +6,11 @@ thread copies its own elements to shared memory, and starts all copies before it
 are always merged in the same order.
 
 The mean of losses, one result of all rows, is computed in the kernel of the losses. Each block combines what its rows
-contribute and publishes it (see `decoupled_look_back`); it does not wait. One extra block processes no rows: it adds up
-the results that the other blocks publish, in the order of their numbers, while they work, so that little is left to do
-when the last block ends. It resets the words to 0 for the next launch. Only that block waits, so the others can always
-start. It starts first; in Numba's simulator, which runs one block after the other, it is the last.
+contribute and publishes it (see `decoupled_look_back`); it does not wait. One extra block, or the first of one extra
+cluster, processes no rows: it adds up the results that the other blocks publish, in the order of their numbers, while
+they work, so that little is left to do when the last block ends. It resets the words to 0 for the next launch. Only
+that block waits, so the others can always start. It starts first; in Numba's simulator, which runs one block after the
+other, it is the last.
 """
 
 from __future__ import annotations
@@ -363,7 +364,8 @@ def _edges(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
 
 def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
     """Return the counterpart of `_in_registers` for rows with `held` accesses per thread in shared memory."""
-    edges = _edges(spec, io)
+    edges, choice = _edges(spec, io), _choosing(spec, io)
+    find, last, choose = choice.find, choice.last, choice.choose
     place, load_edge, store_edge = edges.place, edges.load, edges.store
 
     def make(number: int) -> Any:
@@ -388,7 +390,7 @@ def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
     write, write_kept = (_mapping(spec, io, how, _write_runs(spec)) for how in ("load", "again"))
     bring, arrived, integer = _bringing(spec, io, _BRING_RUNS), _runs_of(spec, 1).arrived, integer_of(spec)
 
-    def stream(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+    def stream(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more, asked):
         head, whole, outside, is_edge = place(ins, here, item, line, steps)
         item, edge = integer(item + head), load_edge(ins, here, outside, line, steps)
         return reduce_all((ins, here, item, step, item, whole, line, steps, tile, at[2], edge, is_edge), at, more)
@@ -396,19 +398,20 @@ def in_shared(spec: RowSpec, io: SimpleNamespace) -> Any:
     if spec.is_reduction:
         return cuda.jit(device=True)(stream)
 
-    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
-        threads, thread = np.int32(cuda.blockDim.x * cuda.blockDim.y), at[2]
+    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more, asked):
+        threads, thread, own = np.int32(cuda.blockDim.x * cuda.blockDim.y), at[2], item
         head, whole, outside, is_edge = place(ins, here, item, line, steps)
         item, end = integer(item + head), integer(min(head + held * step, whole))
         bring(ins, here, item, step, end, line, steps, tile, thread, threads)
         edge = load_edge(ins, here, outside, line, steps)
+        chosen = find(asked, ins, here, own, step, line, steps)
         arrived()
         results = reduce_all((ins, here, item, step, end, whole, line, steps, tile, threads, edge, is_edge), at, more)
-        given = results + more
+        given = last(results, more, asked, line)
         item, _ = write_kept(ins, outs, here, item, step, end, line, steps, out_steps, tile, thread, threads, given)
         write(ins, outs, here, item, step, whole, line, steps, out_steps, tile, thread, threads, given)
         store_edge(outs, here, outside, line, out_steps, edge, is_edge, given)
-        return results
+        return choose(outs, here, out_steps, results, chosen, asked, line)
 
     return cuda.jit(device=True)(run)
 
@@ -454,12 +457,14 @@ def adding(spec: RowSpec, note: Any) -> SimpleNamespace:
     Returns:
         a namespace of
         ``cells``, ``parts``: how many cells threads combine partial results in, and how many values a cell holds;
-        ``is_adding()``: whether this block is the one that adds;
-        ``block()``: the number of any other block;
+        ``is_adding(blocks)``: whether this block, of a cluster of `blocks` blocks, is the one that adds, or in the same
+        cluster;
+        ``block(blocks)``: the number of any other block;
         ``nothing()``, ``of_row(results, known, more)``: the partial results of no row, and of a row with these results
         of the formula (the last of `known` is the row's index);
-        ``tell(outs, cells, thread, parts)``: combines the partial results of a block's threads and publishes them;
-        ``add(outs, at, cells, thread, rows, more)``: computes and stores the result of all rows.
+        ``tell(outs, cells, thread, blocks, parts)``: combines the partial results of a block's threads and publishes
+        them;
+        ``add(outs, at, cells, thread, rows, blocks, more)``: computes and stores the result of all rows.
     """
     if spec.total is None:
         return SimpleNamespace(
@@ -472,19 +477,21 @@ def adding(spec: RowSpec, note: Any) -> SimpleNamespace:
     join, merge, tell_parts, own_block = stage.join, stage.merge, told.tell, _block_behind
     is_last = SIMULATED
 
-    def is_adding():
-        return cuda.blockIdx.x == (cuda.gridDim.x - 1 if is_last else 0)
+    def is_adding(blocks):
+        return cuda.blockIdx.x >= cuda.gridDim.x - blocks if is_last else cuda.blockIdx.x < blocks
 
     def of_row(results, known, more):
         return first(of_numbers, ((results[0],), (known[-1],)), more)
 
-    def tell(outs, cells, thread, parts):
+    def tell(outs, cells, thread, blocks, parts):
         parts = settle(parts, cells, place, thread, thread, cuda.blockDim.x * cuda.blockDim.y)
         if thread == 0:
-            tell_parts(outs[-1], 0, cuda.gridDim.x - 1, own_block(), parts)
+            tell_parts(outs[-1], 0, cuda.gridDim.x - blocks, own_block(blocks), parts)
 
-    def add(outs, at, cells, thread, rows, more):
-        words, blocks, threads = outs[-1], cuda.gridDim.x - 1, cuda.blockDim.x * cuda.blockDim.y
+    def add(outs, at, cells, thread, rows, blocks, more):
+        if cuda.blockIdx.x % blocks != 0:
+            return
+        words, blocks, threads = outs[-1], cuda.gridDim.x - blocks, cuda.blockDim.x * cuda.blockDim.y
         parts, block = nothing(), thread
         while block + (ahead - 1) * threads < blocks:
             parts = join(merge, parts, hear(words, blocks, block, threads))
@@ -510,7 +517,7 @@ def adding(spec: RowSpec, note: Any) -> SimpleNamespace:
 
 
 @cuda.jit(device=True)
-def _never():
+def _never(blocks):
     return False
 
 
@@ -532,7 +539,7 @@ def none(*ignored):
 
 
 @cuda.jit(device=True)
-def _block():
+def _block(blocks):
     return cuda.blockIdx.x
 
 
@@ -540,8 +547,8 @@ _before = 0 if SIMULATED else 1
 
 
 @cuda.jit(device=True)
-def _block_behind():
-    return cuda.blockIdx.x - _before
+def _block_behind(blocks):
+    return cuda.blockIdx.x - _before * blocks
 
 
 # ---------------------------------------------------------------- rows in registers
@@ -646,7 +653,8 @@ def _gathering_words(spec: RowSpec) -> Callable[..., Any]:
 def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     """Return the device function that reads, reduces and writes a row that a group of threads holds in registers.
 
-    (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more) -> the results of all stages.
+    (ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more, asked) -> the results of all stages.
+    `asked` are the row's index and factor, if the kernel has these.
     """
     lanes = _runs_of(spec, spec.runs)
     spread = (spreading_whole if spec.whole else spreading_some)(io, spec.runs)
@@ -667,20 +675,25 @@ def _in_registers(spec: RowSpec, io: SimpleNamespace) -> Any:
     if spec.is_packed:
         reduce_all, begin = reducing_registers(spec, _gathering_words(spec)), _words_of(spec).words
 
-    def reduce(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+    def reduce(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more, asked):
         places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
         return reduce_all(((begin(ins, places), ins, places), inside, line[0]), at, more)
 
     if spec.is_reduction:
         return cuda.jit(device=True)(reduce)
 
-    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more):
+    choice = _choosing(spec, io)
+    find, last, choose = choice.find, choice.last, choice.choose
+
+    def run(ins, outs, here, item, step, line, steps, out_steps, tile, held, at, more, asked):
         places, inside = spread(here, item, step, line, steps), inside_of(item, step, line[0])
         values = first(ins, places)
+        chosen = find(asked, ins, here, item, step, line, steps)
         results = reduce_all(((values, ins, places), inside, line[0]), at, more)
-        found = map_lanes(function, values + rest(ins, places), results + more)
+        given = last(results, more, asked, line)
+        found = map_lanes(function, values + rest(ins, places), given)
         store(outs, spread(here, item, step, line, out_steps), found, inside)
-        return results
+        return choose(outs, here, out_steps, results, chosen, asked, line)
 
     return cuda.jit(device=True)(run)
 
@@ -705,7 +718,7 @@ def _placing(spec: RowSpec, block: Any) -> Any:
 
         def along(blocks):
             rank = cuda.threadIdx.x
-            return block() * cuda.blockDim.y + cuda.threadIdx.y, rank, rank, cuda.blockDim.x, 1
+            return block(blocks) * cuda.blockDim.y + cuda.threadIdx.y, rank, rank, cuda.blockDim.x, 1
 
         return cuda.jit(device=True)(along)
 
@@ -714,7 +727,7 @@ def _placing(spec: RowSpec, block: Any) -> Any:
     def shared(blocks):
         arrive()
         rank, group = cuda.threadIdx.x, cuda.blockDim.x
-        return cuda.blockIdx.x // blocks, cuda.blockIdx.x % blocks * group + rank, rank, group, 1
+        return block(blocks) // blocks, cuda.blockIdx.x % blocks * group + rank, rank, group, 1
 
     return cuda.jit(device=True)(shared)
 
@@ -722,6 +735,18 @@ def _placing(spec: RowSpec, block: Any) -> Any:
 @cuda.jit(device=True)
 def _no_memory():
     return 0
+
+
+@cuda.jit(device=True)
+def _results_and_scalars(results, more, asked, line):
+    """Return the results of the stages and the scalars."""
+    return results + more
+
+
+@cuda.jit(device=True)
+def _same_results(outs, here, out_steps, results, chosen, asked, line):
+    """Return the results of the stages as they are: no element is replaced."""
+    return results
 
 
 @cuda.jit(device=True)
@@ -746,6 +771,14 @@ def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
         return none, none
     load = operands((TABLE[spec.reads[0]],), 1, 1, spec.compute).load
     load_index, no_index = operands((TABLE[spec.picks],), 1, 1).load, (np.dtype(spec.picks).type(0),)
+    if spec.factor is not None:
+        load_factor = operands((TABLE[spec.factor],), 1, 1, spec.compute).load
+
+        def ask_all(ins, here, steps, is_first):
+            places = offsets(here + (0,), steps)
+            return load_index(ins[1:2], places[1:2]) + load_factor(ins[2:], places[2:])
+
+        return cuda.jit(device=True)(ask_all), none
     nothing = np.dtype(spec.compute).type(math.nan)
 
     def ask(ins, here, steps, is_first):
@@ -760,6 +793,58 @@ def _picking(spec: RowSpec, offsets: Any) -> tuple[Any, Any]:
         return value if is_inside else nothing, index
 
     return cuda.jit(device=True)(ask), cuda.jit(device=True)(pick)
+
+
+def _choosing(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
+    """Return the device functions of kernels with a `RowSpec.factor`; in others they change nothing.
+
+    Returns:
+        a namespace of
+        ``find(asked, ins, here, item, step, line, steps)``: (the element at the row's index, whether this thread
+        writes it, whether this thread stores the row's own result); to be called before the row is written;
+        ``last(results, more, asked, line)``: the arguments of the formula's function after the numbers;
+        ``choose(outs, here, out_steps, results, chosen, asked, line)``: write the element at the index, and return (the
+        row's own result, whether this thread stores it).
+    """
+    if spec.factor is None:
+        return SimpleNamespace(find=none, last=_results_and_scalars, choose=_same_results)
+    load, store = operands((TABLE[spec.reads[0]],), 1, 1, spec.compute).load, _runs_of(spec._replace(width=1), 1).store
+    row_of, choose_of = (
+        specialize(each, spec.compute, spec.narrow) for each in (spec.formula.row, spec.formula.chosen)
+    )
+    offsets, apply, integer, width = io.offsets, io.apply, integer_of(spec), spec.width
+    real = np.dtype(spec.compute).type
+    nothing = real(math.nan)
+
+    def find(asked, ins, here, item, step, line, steps):
+        index = np.int64(asked[0])
+        is_inside = 0 <= index < line[0]
+        place = integer(integer(index) % step - item) if is_inside else integer(-1)
+        is_own, value = 0 <= place < width, nothing
+        if is_own:
+            (value,) = load(ins[:1], offsets(here + (integer(index),), steps)[:1])
+        return value, is_own, is_own or (item == 0 and not is_inside)
+
+    def known(asked, line):
+        return (asked[1], np.int64(asked[0]), line[0], real(1) / real(line[0])) + asked[2:]
+
+    known = cuda.jit(device=True)(known)
+
+    def last(results, more, asked, line):
+        return apply(row_of, results + known(asked, line), ())
+
+    def choose(outs, here, out_steps, results, chosen, asked, line):
+        value, is_own, is_noting = chosen
+        row = nothing
+        if is_noting:
+            row, element = apply(choose_of, (value,) + results + known(asked, line), ())
+            if is_own:
+                place = offsets(here + (integer(asked[0]),), out_steps)
+                store(outs, (place,), ((element,),), (True,))
+        return row, is_noting
+
+    find, last, choose = (cuda.jit(device=True)(each) for each in (find, last, choose))
+    return SimpleNamespace(find=find, last=last, choose=choose)
 
 
 def _of_row(spec: RowSpec, apply: Any) -> Any:
@@ -778,6 +863,8 @@ def _noting(spec: RowSpec, io: SimpleNamespace, pick: Any, total: SimpleNamespac
     Its arguments are (results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first). Only the row's
     first thread (`is_first`) stores.
     """
+    if spec.factor is not None:
+        return _noting_chosen(spec, io, total)
     of_row = _of_row(spec, io.apply) if spec.is_reduction else _same_row
     offsets, note, nothing, add_row = io.offsets, _runs_of(spec, 1).note, total.nothing, total.of_row
 
@@ -791,6 +878,21 @@ def _noting(spec: RowSpec, io: SimpleNamespace, pick: Any, total: SimpleNamespac
         return parts
 
     return cuda.jit(device=True)(note_row if spec.stats else none)
+
+
+def _noting_chosen(spec: RowSpec, io: SimpleNamespace, total: SimpleNamespace) -> Any:
+    """Return `_noting` for kernels with a factor: the thread that has the row's own result stores it."""
+    offsets, note, nothing, add_row = io.offsets, _runs_of(spec, 1).note, total.nothing, total.of_row
+
+    def note_row(results, asked, ins, outs, here, columns, in_steps, out_steps, more, is_first):
+        row, is_noting = results
+        parts = nothing()
+        if is_noting:
+            note(outs, offsets(here + (0,), out_steps), (row,))
+            parts = add_row((row,), (np.int64(asked[0]),), more)
+        return parts
+
+    return cuda.jit(device=True)(note_row)
 
 
 def make(spec: RowSpec) -> Kernel:
@@ -811,6 +913,7 @@ def make(spec: RowSpec) -> Kernel:
     run = (in_shared if spec.is_dynamic else _in_registers)(spec, io)
     memory = kept_memory if spec.is_dynamic and not spec.is_reduction else _no_memory
     (ask, pick), of_stages = _picking(spec, offsets), _all if spec.picks is None else none
+    of_formula = none if spec.factor is None else _all
     note_row, integer = _noting(spec, io, pick, total), integer_of(spec)
     is_adding, add, tell = total.is_adding, total.add, total.tell
 
@@ -819,8 +922,8 @@ def make(spec: RowSpec) -> Kernel:
         cells = cuda.shared.array((slots, each), cell)
         row, place, rank, group, apart = placing(blocks)
         row, thread = integer(row), np.int32(cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x)
-        if is_adding():
-            add(outs, offsets(unravel(0, outer) + (0,), out_steps), cells, thread, rows, more)
+        if is_adding(blocks):
+            add(outs, offsets(unravel(0, outer) + (0,), out_steps), cells, thread, rows, blocks, more)
             return
         inside = row < rows
         here, line = unravel(row if inside else 0, outer), (columns,)
@@ -828,10 +931,13 @@ def make(spec: RowSpec) -> Kernel:
         item, step = integer(place * width) if inside else columns, integer(group * blocks * width)
         at = cells, 0, thread, rank, group, apart, blocks
         is_first = place == 0 and inside
-        index = ask(ins, here, in_steps, is_first)
-        results = run(ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, of_stages(more))
-        own = note_row(results, index, ins, outs, here, columns, in_steps, out_steps, more, is_first)
-        tell(outs, cells, thread, own)
+        asked = ask(ins, here, in_steps, is_first)
+        known = asked + of_formula(more)
+        results = run(
+            ins, outs, here, item, step, line, in_steps, out_steps, memory(), held, at, of_stages(more), known
+        )
+        own = note_row(results, asked, ins, outs, here, columns, in_steps, out_steps, more, is_first)
+        tell(outs, cells, thread, blocks, own)
 
     return kernel
 
@@ -842,7 +948,7 @@ _SCALARS = 4
 
 def parameters(spec: RowSpec) -> Sequence[tuple[str, Any]]:
     """Return the parameters of the kernel, in the form of `kernel_code.parameters`."""
-    inputs = len(spec.reads) + (spec.picks is not None)
+    inputs = len(spec.reads) + (spec.picks is not None) + (spec.factor is not None)
     integer, counts = "int64" if spec.wide else "int32", (inputs, len(spec.writes))
     return [
         ("uint64", inputs),

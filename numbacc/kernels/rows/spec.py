@@ -15,8 +15,8 @@ ACROSS_THREADS = 256
 #: The numbers of warps that can process a row together; the last is the largest block.
 ROW_WARPS = (8, 16, ROW_BOUNDS[0] // WARP)
 #: Threads per multiprocessor, with 40 registers each, in blocks that keep rows in shared memory; and with 48 registers
-#: each, if rows are not aligned. With 40, softmax of bfloat16 spilled 28 bytes per thread.
-SHARED_THREADS, UNALIGNED_THREADS = 1536, 1280
+#: each, if rows are not aligned or have a factor. With 40, softmax of unaligned bfloat16 spilled 28 bytes per thread.
+SHARED_THREADS, FEWER_SHARED_THREADS = 1536, 1280
 
 
 class _RowFields(NamedTuple):
@@ -36,6 +36,7 @@ class _RowFields(NamedTuple):
     warps: int = ROW_WARPS[-1]
     whole: bool = False
     picks: str | None = None
+    factor: str | None = None
     sides: int = 1
     total: ReductionFormula | None = None
     is_unaligned: bool = False
@@ -60,6 +61,8 @@ class RowSpec(_RowFields, Spec):
         picks: the dtype of an extra input with one index per row, or None. The formula then receives, after the results
             of the stages, the element at this index (NaN if it is outside the row) and the index. The stages get no
             scalars.
+        factor: the dtype of one more input with one number per row, or None. The thread that writes the element at the
+            index writes what `RowFormula.chosen` returns for it instead, and the row's own result.
         sides: number of groups of a block that each share a row with groups of other blocks, row after row.
         total: the reduction of the first output over all rows, a function of that output, the index and the scalars;
             None if that output has one element per row. After the outputs then come words of `decoupled_look_back`.
@@ -73,7 +76,7 @@ class RowSpec(_RowFields, Spec):
     @property
     def dtypes(self) -> tuple[str, ...]:
         """Names of the dtypes of all operands."""
-        return (*self.reads, *([] if self.picks is None else [self.picks]), *self.writes)
+        return (*self.reads, *(each for each in (self.picks, self.factor) if each is not None), *self.writes)
 
     @property
     def narrow(self) -> bool:
@@ -106,7 +109,8 @@ class RowSpec(_RowFields, Spec):
         """The most threads of a block, and how many such blocks fit on a multiprocessor."""
         if self.form != "shared" or self.is_reduction or self.compute == "float64":
             return ROW_BOUNDS
-        resident = UNALIGNED_THREADS if self.is_unaligned else SHARED_THREADS
+        has_fewer = self.is_unaligned or self.factor is not None
+        resident = FEWER_SHARED_THREADS if has_fewer else SHARED_THREADS
         return WARP * self.warps, max(resident // (WARP * self.warps), 1)
 
     @property

@@ -1,0 +1,409 @@
+"""Products whose epilogue is a Python function: the call after its checks, and its plan.
+
+`EpiloguePlan` runs one kernel where numbacc has one (`kernels.gemm`). Elsewhere it runs the library's product, in the
+dtype of its sums, and one elementwise kernel. Both apply the function to unrounded sums, and round its results once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays import operands as arrays_of
+from ..base.casts import cast
+from ..base.dtypes import dtype, info, words
+from ..base.layout import (
+    Layout,
+    check_same_device,
+    check_writable,
+    layout,
+    row_major_strides,
+    same_layout,
+    view,
+)
+from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown
+from ..kernels.elementwise.launch import MapTask
+from ..libraries.products import bits
+from ..plan.base import Plan, Result, check_out
+from ..plan.tasks import MapPlan
+from ..runtime.operation import Trial
+from ..runtime.steps import Scratch, Step, Steps
+from ..runtime.streams import handle_of
+from .arguments import checked_number, parsed
+from .plan import MatmulPlan
+from .problem import NUMBER, SCALES, TYPES, GemmCall
+from .python_epilogue import PythonEpilogue, python_epilogue
+
+#: Arguments of `matmul` that a Python function replaces -> what to do instead.
+_INSTEAD = {
+    "bias": "pass it in operands",
+    "aux": "return another result from the function",
+    "scale_d": "multiply in the function",
+    "amax_d": "return the absolute value as another result",
+}
+
+
+class EpilogueCall(NamedTuple):
+    """Everything that a plan depends on.
+
+    Attributes:
+        product: the product, in the dtype of its sums and without an epilogue.
+        epilogue: the function.
+        operands: for each operand, its layout, or `NUMBER`.
+        outs: the layouts of the arrays for the results, if given.
+        out_dtypes: the dtypes of the results, where they were given.
+    """
+
+    product: GemmCall
+    epilogue: PythonEpilogue
+    operands: tuple[Any, ...]
+    outs: tuple[Layout, ...] | None
+    out_dtypes: tuple[np.dtype[Any] | None, ...]
+
+
+class EpiloguePlan(Plan[Result]):
+    """A plan of a product with a Python epilogue. `matmul.plan` makes one.
+
+    Args:
+        call: the call.
+        without_product: True if alpha is 0, so that a and b are not read.
+    """
+
+    per_thread = True
+    backend = "cublasLt+kernel"
+
+    def __init__(self, call: EpilogueCall, without_product: bool = False):
+        product = self.product = MatmulPlan(call.product, without_product)
+        self.call, self.problem, self.tunes = call, product.problem, call.product.tune
+        task = self._task()
+        names = (*product.names[: len(product.inputs)], *task.names[1:])
+        super().__init__(f"gemm.matmul.{call.epilogue.name}", names, (*product.inputs, *task.inputs[1:]), task.outputs)
+        self.map: MapPlan = MapPlan(task)
+        self.out_given = task.out_given
+        self.math_dtype, self.accumulator_dtype = self.problem.compute, self.problem.types.accumulator
+        self.empty = self.map.empty
+        self._numbers = [name for name in SCALES if getattr(call.product, name) == NUMBER]
+        #: The scalars of a product without alpha and beta.
+        self._usual = bits(1.0, product._scale), bits(0.0, product._scale)
+
+    def _task(self) -> MapTask:
+        """Return the task of the elementwise kernel after the product, after all checks of operands and results."""
+        call, sums = self.call, self.product.outputs[0]
+        shape = sums.shape if call.epilogue.sums == 1 else (*sums.shape[:-1], sums.shape[-1] // 2)
+        compute = "float64" if self.problem.types.accumulator == "float64" else "float32"
+        return epilogue_task(call.epilogue, sums, call.operands, shape, self._made(shape), call.outs, compute)
+
+    def _made(self, shape: tuple[int, ...]) -> tuple[Layout, ...]:
+        """Return the layouts of new results.
+
+        Raises:
+            DTypeError: a dtype is not supported.
+        """
+        call, found = self.call, []
+        usual = self.problem.types.outs[0]
+        usual = "float32" if usual == "int32" else usual
+        for k, (kind, given) in enumerate(zip(call.epilogue.results, call.out_dtypes, strict=True)):
+            own = given
+            if own is None:
+                own = dtype(kind or usual) if call.outs is None or len(call.outs) <= k else call.outs[k].dtype
+            row = info(own, "out")
+            if not (row.name == "bool" if kind else row.is_float or row.is_scaled):
+                allowed = "bool" if kind else "a float of 8 bits or more"
+                raise DTypeError(f"out_dtype is {row.name}; result {k} of {call.epilogue.name} must be {allowed}")
+            strides = row_major_strides(shape, row.itemsize)
+            found.append(layout(shape, strides, row.numpy, call.product.a.device))
+        return tuple(found)
+
+    # ------------------------------------------------------------ choosing
+
+    def _key(self, addresses: Sequence[int]) -> Any:
+        count = len(self.product.inputs)
+        return self.product._key((*addresses[:count], 0)), self.map._key((0, *addresses[count:]))
+
+    def _make(self, key: Any, trial: Trial | None) -> Any:
+        product, count, scratch = self.product, len(self.product.inputs), Scratch()
+        tried = None
+        if trial is not None:
+            tried = Trial(trial.stream, (*trial.addresses[:count], 0), trial.scalars[:2])
+        found = product._make(key[0], tried)
+        every = len(self.inputs) + len(self.outputs)
+        sums = every + scratch.part(product.outputs[0].nbytes)
+        steps = [
+            Step(_Part(found, slice(0, 2), self._usual), (*range(count), sums), takes_scalars=True),
+            Step(_Part(self.map, slice(2, None)), (sums, *range(count, every)), takes_scalars=True),
+        ]
+        return Steps(
+            steps, scratch, self.close, lambda addresses: self._key(addresses) == key, backend=self.backend,
+            algorithm=f"{found.algorithm}; then one elementwise kernel", deterministic=found.deterministic,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------ overlap, results, NumPy
+
+    def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
+        count = len(self.product.inputs)
+        if i >= len(self.inputs):
+            return False
+        if i < count:
+            is_c = self.names[i] == "c" and source == target
+            return is_c and same_layout(self.inputs[i], self.outputs[j - len(self.inputs)])
+        return self.map._may_share(1 + i - count, j - count + 1, source, target)
+
+    def _shares(self, i: int, j: int) -> str:
+        return (
+            f"{self.names[j]} shares memory with {self.names[i]}: pass a separate array; only c and an operand of the "
+            "same shape may be out itself (in place)"
+        )
+
+    def _compute(self, inputs: Sequence[Any], outs: Sequence[Any], scalars: Sequence[Any]) -> Sequence[Any]:
+        alpha, beta, scales, *numbers = scalars
+        count = len(self.product.inputs)
+        found = self.product._host(dict(zip(self.product.names, inputs, strict=False)), alpha, beta, scales)
+        return self.map._compute([found[0], *inputs[count:]], outs, numbers)
+
+    # ------------------------------------------------------------ running it
+
+    def prepare_for(self, given: Mapping[str, Any]) -> None:
+        """Choose and load everything that a run on these arrays needs, so that the run only launches."""
+        arrays = [given.get(name) for name in self.names]
+        self.prepare([None if isinstance(each, float) else each for each in arrays])
+
+    def run_on(self, given: Mapping[str, Any], alpha: float, beta: float, stream: int) -> Any:
+        """Run the plan on arrays, and on scales and operands that are numbers, given by name."""
+        plan = self
+        scales = {name: given[name] for name in self._numbers} if self._numbers else {}
+        numbers = given["numbers"]
+        if self.device < 0:
+            scalars: Any = (alpha, beta, scales, *numbers)
+        else:
+            if scales:
+                alpha *= scales.get("scale_a", 1.0) * scales.get("scale_b", 1.0)
+                beta *= scales.get("scale_c", 1.0)
+            kind = self.product._scale
+            # As in a product without an epilogue, an alpha that rounds to 0 counts as 0.
+            if not bits(abs(alpha), kind) and not self.empty:
+                plan, alpha = self._without_product, 1.0
+            scalars = bits(alpha, kind), bits(beta, kind)
+            for each in numbers:
+                scalars += words(each, self.map.math_dtype)
+        first = len(plan.inputs)
+        inputs, outs = [given[name] for name in plan.names[:first]], [given.get(name) for name in plan.names[first:]]
+        return plan.run(inputs, outs, None, stream, scalars)
+
+    @cached_property
+    def _without_product(self) -> EpiloguePlan:
+        return EpiloguePlan(self.call, without_product=True)
+
+    def __call__(  # type: ignore[override]
+        self, a: Any, b: Any, *, operands: Sequence[Any] = (), c: Any = None, alpha: float = 1.0, beta: float = 0.0,
+        scale_a: Any = None, scale_b: Any = None, scale_c: Any = None, out: Any = None, stream: Any = None,
+    ) -> Result:  # fmt: skip
+        """Run on arrays with the layouts that the plan was made for. Arguments and result are the same as for `matmul`.
+
+        Raises:
+            LayoutError: an array has another layout, is missing, or the plan was made without it. OptionError: the plan
+                was made for beta = 0 and beta is not 0, or the other way round.
+        """
+        handle, wanted = handle_of(stream), self.call.product
+        given = {"a": a, "b": b, "c": c, "scale_a": scale_a, "scale_b": scale_b, "scale_c": scale_c}
+        found, layouts = parsed(given, handle)
+        others, own = operands_of(operands, handle)
+        outs = None if out is None else _outs(out, handle)
+        layouts |= {f"operands[{k}]": each for k, each in enumerate(own)}
+        needs = {name: getattr(wanted, name) for name in given}
+        needs |= {f"operands[{k}]": each for k, each in enumerate(self.call.operands)}
+        layouts["out"], needs["out"] = (None if outs is None else tuple(map(arrays_of.layout_of, outs))), self.call.outs
+        if layouts != needs:
+            name = next(each for each in {**layouts, **needs} if layouts.get(each) != needs.get(each))
+            raise LayoutError(
+                f"this plan was made for {name} = {needs.get(name)}; it was called with {layouts.get(name)}. Make a "
+                "new plan for these arrays, or call matmul, which makes one"
+            )
+        types = self.problem.types
+        alpha, beta = (checked_number(each, name, types) for each, name in ((alpha, "alpha"), (beta, "beta")))
+        if (beta != 0) != wanted.has_beta:
+            raise OptionError(f"beta={beta}, but this plan was made for beta {'!=' if beta == 0 else '=='} 0")
+        found |= others | dict(zip(self.names[len(self.inputs) :], outs or (), strict=False))
+        result: Result = self.run_on(found, alpha, beta, handle)
+        return result if out is None else out
+
+
+class _Part:
+    """An executable that gets a part of the scalars of the whole call.
+
+    Args:
+        inner: the executable.
+        part: the part.
+        usual: scalars that need not be passed, since they are the defaults.
+    """
+
+    library_bytes = 0
+
+    def __init__(self, inner: Any, part: slice, usual: tuple[int, ...] = ()):
+        self._inner, self._part, self._usual = inner, part, usual
+        self.workspace_bytes, self.direct = inner.workspace_bytes, inner.direct
+        self.ready, self.check = inner.ready, inner.check
+
+    def _own(self, scalars: Sequence[int]) -> Sequence[int]:
+        own = tuple(scalars[self._part])
+        return () if own == self._usual else own
+
+    def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """Launch the inner executable; see `Executable.launch`."""
+        return self._inner.launch(stream, scratch, addresses, self._own(scalars))
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """Launch the inner executable; see `Executable.launch_unchecked`."""
+        return self._inner.launch_unchecked(stream, scratch, addresses, self._own(scalars))
+
+
+def epilogue_task(
+    epilogue: PythonEpilogue,
+    sums: Layout | None,
+    operands: Sequence[Any],
+    shape: tuple[int, ...],
+    made: tuple[Layout, ...],
+    outs: tuple[Layout, ...] | None,
+    compute: str,
+) -> MapTask:
+    """Return the task of an elementwise kernel that computes an epilogue, after checks of operands and results.
+
+    Args:
+        epilogue: the function.
+        sums: the layout of the sums, with the columns of both halves if the epilogue takes two; None if it takes none.
+        operands: the layouts of the operands, or `NUMBER`.
+        shape: the shape of the results.
+        made: the layouts of new results.
+        outs: the layouts of the arrays for the results, if given.
+        compute: the name of the dtype of the arithmetic.
+    """
+    like = made[0] if sums is None else sums
+    names, inputs = ["sum"] * (sums is not None), [] if sums is None else [sums]
+    first = [view(0, half * shape[-1] * like.itemsize, like.strides, shape) for half in range(epilogue.sums)]
+    for k, each in enumerate(operands):
+        if each != NUMBER:
+            names.append(f"operands[{k}]")
+            inputs.append(_operand(each, names[-1], shape, like))
+    start = 0 if sums is None else 1
+    reads = [view(k, 0, _broadcast(each, shape), shape) for k, each in enumerate(inputs[start:], start)]
+    out_names = ("out",) if len(made) == 1 else tuple(f"out[{k}]" for k in range(len(made)))
+    if outs is not None:
+        check_out(outs, made, out_names)
+    outputs = made if outs is None else outs
+    for each, name in zip(outputs, out_names, strict=True):
+        check_writable(each, name)
+    formula = epilogue.formula(tuple(each != NUMBER for each in operands))
+    return MapTask(
+        op=f"gemm.epilogue.{epilogue.name}",
+        formula=formula,
+        reference=_reference(formula.reference, compute),
+        names=(*names, *out_names),
+        inputs=tuple(inputs),
+        outputs=outputs,
+        shape=shape,
+        reads=(*first, *reads),
+        writes=tuple(view(k, 0, each.strides, shape) for k, each in enumerate(outputs)),
+        out_given=outs is not None,
+        compute=compute,
+        scalars=(compute,) * sum(each == NUMBER for each in operands),
+    )
+
+
+def _reference(function: Any, compute: str) -> Any:
+    """Return the NumPy version of an epilogue: its operands are first converted to the compute dtype."""
+    wide = dtype(compute)
+
+    def reference(*operands: Any) -> Any:
+        return function(*[cast(each, wide) if isinstance(each, np.ndarray) else each for each in operands])
+
+    return reference
+
+
+def _operand(given: Layout, name: str, shape: tuple[int, ...], sums: Layout) -> Layout:
+    """Return the layout of an operand after its checks. Truth values are read as 0 and 1."""
+    check_same_device(given, name, sums, "a")
+    row = info(given.dtype, name)
+    if row.parts == 2:
+        raise DTypeError(f"{name} has dtype {row.name}; operands must be real numbers")
+    try:
+        fits = np.broadcast_shapes(given.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"{name} has shape {given.shape}, which does not broadcast to the result's shape {shape}")
+    if row.name == "bool":
+        return layout(given.shape, given.strides, np.dtype(np.uint8), given.device)
+    return given
+
+
+def _broadcast(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
+    own = (0 if n == 1 else step for n, step in zip(array.shape, array.strides, strict=True))
+    return (*(0,) * (len(shape) - array.ndim), *own)
+
+
+# ---------------------------------------------------------------- calls
+
+
+def operands_of(given: Any, handle: int) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """Return (the operands by name, their layouts). Those that are numbers are in one list, "numbers"."""
+    if not isinstance(given, (tuple, list)):
+        raise OptionError(f"operands={shown(given)} is a {type(given).__name__}; pass a tuple of arrays and numbers")
+    found: dict[str, Any] = {"numbers": []}
+    layouts: list[Any] = []
+    for k, each in enumerate(given):
+        if isinstance(each, (int, float, np.number)) and not isinstance(each, np.ndarray):
+            found["numbers"].append(checked_number(each, f"operands[{k}]"))
+            layouts.append(NUMBER)
+        else:
+            array = found[f"operands[{k}]"] = arrays_of.as_array(each, f"operands[{k}]", handle)
+            layouts.append(arrays_of.layout_of(array))
+    return found, tuple(layouts)
+
+
+def _outs(out: Any, handle: int) -> list[Any]:
+    several = out if isinstance(out, (tuple, list)) else (out,)
+    names = ["out"] if len(several) == 1 else [f"out[{k}]" for k in range(len(several))]
+    return [arrays_of.as_array(each, name, handle) for each, name in zip(several, names, strict=True)]
+
+
+def find(
+    plans: Any, given: Mapping[str, Any], epilogue: Any, operands: Any, options: tuple[Any, ...], out: Any, handle: int
+) -> tuple[EpiloguePlan, dict[str, Any]]:
+    """Return the plan of a call and its arrays by name.
+
+    Args:
+        plans: the cache of plans.
+        given: all other arguments of `matmul` that are arrays or scales, by name.
+        epilogue, operands, out: as in `matmul`.
+        options: out_dtype, compute, whether beta is not 0, workspace_limit, tune.
+        handle: the stream.
+    """
+    made = python_epilogue(epilogue)
+    for name, instead in _INSTEAD.items():
+        if given.get(name) is not None:
+            raise OptionError(f"{name} does not go with a Python function as epilogue: {instead}")
+    found, layouts = parsed({name: each for name, each in given.items() if name not in _INSTEAD}, handle)
+    others, own = operands_of(() if operands is None else operands, handle)
+    if len(own) != made.count:
+        raise OptionError(f"the epilogue {made.name} takes {made.count} operands after the sum; got {len(own)}")
+    outs = None if out is None else _outs(out, handle)
+    out_dtype, compute, has_beta, limit, tune = options
+    several = out_dtype if isinstance(out_dtype, (tuple, list)) else (out_dtype,) * len(made.results)
+    if len(several) != len(made.results):
+        raise OptionError(f"out_dtype has {len(several)} entries; {made.name} has {len(made.results)} results")
+    # One dtype for all results does not count for those that are bool.
+    several = [None if kind and each is out_dtype else each for kind, each in zip(made.results, several, strict=True)]
+    wanted = tuple(None if each is None else dtype(each, "out_dtype") for each in several)
+    types = TYPES.get(info(layouts["a"].dtype, "a").name)
+    sums = None if types is None else types.accumulator
+    product = GemmCall(
+        layouts["a"], layouts["b"], layouts["c"], None, None, None, layouts["scale_a"], layouts["scale_b"],
+        layouts["scale_c"], None, None, "none", sums, compute, has_beta, limit, tune,
+    )  # fmt: skip
+    own_outs = None if outs is None else tuple(map(arrays_of.layout_of, outs))
+    plan = plans.find(("python", EpilogueCall(product, made, own, own_outs, wanted)))
+    found |= others
+    found |= dict(zip(plan.names[len(plan.inputs) :], outs or (), strict=False))
+    return plan, found
