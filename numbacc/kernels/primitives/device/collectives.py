@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....base import _numba
-from ....base._numba import SIMULATED, cuda, types
+from ....base._numba import COMPILES, cuda, types
 from .block_state import block, thread, together
 from .emitting import Emitter, generated
 
@@ -151,7 +151,7 @@ def _get(slot: int, like: Any) -> Any:
 
 def _device(function: Callable[..., Any]) -> Any:
     """Make a device function that Numba compiles, and that the simulator runs as it is."""
-    return cuda.jit(device=True)(function) if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
+    return cuda.jit(device=True, forceinline=True)(function) if COMPILES else cuda.jit(device=True)(function)
 
 
 @_device

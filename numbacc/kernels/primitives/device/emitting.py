@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....base import _numba
-from ....base._numba import SIMULATED, types
-from .. import instructions
+from ....base._numba import COMPILES, types
+
+if COMPILES:
+    from .. import instructions
 
 __all__ = ["HOPPER", "Emitter", "generated", "literal", "ptx", "tuple_type"]
 
@@ -142,7 +144,7 @@ def literal(kind: Any, name: str, allowed: Sequence[int] | None = None) -> int:
     return found
 
 
-if SIMULATED:
+if not COMPILES:
     _made: Callable[..., Any] = lambda twin, typed, prefer_literal, since: twin  # noqa: E731
 else:
 
