@@ -63,9 +63,10 @@ class Communicator(NotCopied):
 
     _instead = "each process has one"
 
-    def __init__(self, place: Ranks, timeout: float):
+    def __init__(self, place: Ranks, timeout: float, call_timeout: float | None = None):
         self.rank, self.world_size, self.local_rank = place.rank, place.world_size, place.local_rank
-        self._calls = 0
+        #: Calls that rank 0 compares, and calls with NumPy arrays.
+        self._calls = self._on_host = 0
         self._control: Control | None = None
         self._mesh: Mesh | None = None
         #: NCCL's communicator, or None and the reason why there is none.
@@ -79,6 +80,8 @@ class Communicator(NotCopied):
             self._control = Control(place, timeout)
             self._mesh = Mesh(self._control, timeout)
             self._connect_gpus()
+            if call_timeout is not None:
+                self._control.watch_calls(self._made_calls, call_timeout)
 
     def __repr__(self) -> str:
         by = "" if self.world_size == 1 else ", NCCL" if self._nccl is not None else ", sockets"
@@ -151,6 +154,11 @@ class Communicator(NotCopied):
         address, handle = self._copier.allocate(made.nbytes), handle_of(None)
         storage = runtime().borrow(self._copier, address, made.device, handle, None, "memory")
         return operands.device_array()(made, address, storage)
+
+    def _made_calls(self) -> int:
+        """Return the number of calls that this rank has made, and that all ranks make."""
+        libraries = [each for each in (self._nccl, self._copier) if each is not None]
+        return self._on_host + sum(each.calls for each in libraries)
 
     # ------------------------------------------------------------ operations
 
@@ -435,10 +443,13 @@ class _Collective:
             self._resolve(op)
         details = ", ".join(filter(None, (f"{self.own.dtype} {self.own.shape}", op, more)))
         self.message = f"{name}({details})"
+        self._is_made_by_all = name != "send"
         if team.world_size > 1 and not self.on_host:
             team._check_gpu(self.own)
-            if name != "send":  # of which each rank makes its own
+            if self._is_made_by_all:
                 team._note(self.message)
+        elif self._is_made_by_all:
+            team._on_host += 1
 
     def _resolve(self, op: str) -> None:
         """Find NCCL's numbers of a reduction and a dtype."""
@@ -510,7 +521,7 @@ class _Collective:
 
     def ordered(self, reads: Any, writes: Any) -> Any:
         """Return a context manager that orders NCCL's work on the arrays, and keeps what a graph uses."""
-        return _Ordered(self._team._nccl, self.handle, self.own.device, reads, writes)
+        return _Ordered(self._team._nccl, self.handle, self.own.device, reads, writes, self._is_made_by_all)
 
     def _copy(self, source: Any, result: Any) -> None:
         if self.on_host:
@@ -545,14 +556,16 @@ class _Collective:
 class _Ordered:
     """The order of memory around a call of NCCL. A captured call's graph keeps the communicator."""
 
-    def __init__(self, library: Any, stream: int, device: int, reads: Any, writes: Any):
-        self._library = library
+    def __init__(self, library: Any, stream: int, device: int, reads: Any, writes: Any, is_counted: bool):
+        self._library, self._is_counted = library, is_counted
         self._using = runtime().using(stream, device, reads, writes)
 
     def __enter__(self) -> Any:
         capture = self._using.__enter__()
         if capture is not None:
             capture.keep(self._library)
+            if self._is_counted:
+                capture.count(self._library)
         return capture
 
     def __exit__(self, *error: Any) -> None:
@@ -600,6 +613,7 @@ def init(
     local_rank: int | None = None,
     address: str | None = None,
     timeout: float = 60.0,
+    call_timeout: float | None = 600.0,
 ) -> Communicator:
     """Connect this process with the other processes of the program, and return their communicator.
 
@@ -617,6 +631,9 @@ def init(
         address: where the processes meet: "host:port" of rank 0, or "file:///path" of a new file that all processes
             share. NUMBACC_RENDEZVOUS or MASTER_ADDR and MASTER_PORT if None.
         timeout: seconds to wait for the other processes.
+        call_timeout: seconds after which a rank that has not made a call which another rank has made counts as failed:
+            it hangs. Choose more than the longest work that one rank does alone, such as writing a checkpoint; None for
+            no limit. Calls of `send` and `receive` do not count.
 
     Returns:
         Communicator.
@@ -634,7 +651,9 @@ def init(
     """
     with _lock:
         if not _made:
-            made = Communicator(ranks(rank, world_size, local_rank, address), timeout)
+            if call_timeout is not None and not call_timeout > 0:
+                raise OptionError(f"call_timeout={shown(call_timeout)} must be a positive number of seconds, or None")
+            made = Communicator(ranks(rank, world_size, local_rank, address), timeout, call_timeout)
             if made._control is not None:
                 _report_errors(made._control)
             _made.append(made)

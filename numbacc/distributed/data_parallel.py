@@ -254,18 +254,47 @@ class DataParallel(NotCopied):
         Raises:
             RankError: another rank has ended.
         """
+        for parts in self.reduced_together(max(len(self._buckets), 1)):
+            yield from parts
+
+    def reduced_together(self, count: int) -> Iterator[list[BucketPart]]:
+        """Iterate over this rank's parts as `reduced` does, in lists of several parts that are updated together.
+
+        Few launches of an optimizer's kernel take less time than many. But a list comes when all its parts are reduced,
+        and its parameters are gathered when all of them are updated.
+
+        Args:
+            count: the number of lists, of about equal numbers of elements. There are no more lists than buckets.
+
+        Raises:
+            RankError: another rank has ended.
+        """
         self._reduce_rest()
         queued, self._queued = self._queued, []
         try:
-            for bucket in queued:
-                self._complete(bucket)
-                yield bucket.part
-                if bucket.is_shared and self._works:
-                    self._gather(bucket)
+            for buckets in self._lists(queued, checks.integer(count, "count", 1, 2**31)):
+                for bucket in buckets:
+                    self._complete(bucket)
+                yield [bucket.part for bucket in buckets]
+                for bucket in buckets:
+                    if bucket.is_shared and self._works:
+                        self._gather(bucket)
         finally:
             for bucket in queued:
                 bucket.left, bucket.event, bucket.pieces = bucket.stop - bucket.start, None, None
             self._join()
+
+    def _lists(self, buckets: list[_Bucket], count: int) -> list[list[_Bucket]]:
+        """Divide buckets into at most `count` lists."""
+        if count >= len(buckets):
+            return [[bucket] for bucket in buckets]
+        found: list[list[_Bucket]] = [[] for _ in range(count)]
+        before = 0
+        for bucket in buckets:
+            middle = before + (bucket.stop - bucket.start) // 2
+            found[middle * count // self._own.size].append(bucket)
+            before += bucket.stop - bucket.start
+        return [each for each in found if each]
 
     # ------------------------------------------------------------ the optimizer's state
 
@@ -401,6 +430,7 @@ class _Beside:
         capture = self._using.__enter__()
         if capture is not None:
             capture.keep(self._library)
+            capture.count(self._library)
         self._is_captured = capture is not None
         runtime().wait(self._stream, self._current, self._device)
         return self._stream

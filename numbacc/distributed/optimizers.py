@@ -12,6 +12,9 @@ from ..elementwise.optimizers import AdamWState, check_state
 from .communicator import Communicator
 from .data_parallel import BUCKET_BYTES, BucketPart, DataParallel
 
+#: Launches that update the parameters: while one runs, others' gradients and parameters are exchanged.
+_UPDATES = 4
+
 
 class ParallelAdamW(AdamWState):
     """AdamW for data-parallel training; see `elementwise.adamw_step`.
@@ -80,6 +83,7 @@ class ParallelAdamW(AdamWState):
             bucket_bytes=bucket_bytes,
         )
         self.ready = self.parallel.ready
+        self._updates = _UPDATES
         super().__init__(parameters, self.parallel.state_size, rate, beta1, beta2, eps, weight_decay, max_norm)
         self.master = None
         if parameters.dtype != self._wide:
@@ -93,19 +97,21 @@ class ParallelAdamW(AdamWState):
         """
         elementwise.add(self.count, 1, out=self.count)
         factor = None if self.max_norm is None else self._clip(self.max_norm)
-        for part in self.parallel.reduced():
-            self._update(part, factor)
+        for parts in self.parallel.reduced_together(self._updates):
+            self._update(parts, factor)
 
-    def _update(self, part: BucketPart, factor: Any) -> None:
-        own = self.parameters[part.whole]
+    def _update(self, parts: list[BucketPart], factor: Any) -> None:
+        """Update several parts by one launch."""
+        own = [self.parameters[each.whole] for each in parts]
+        m, v = ([array[each.local] for each in parts] for array in (self.m, self.v))
         elementwise.adamw_step(
-            own if self.master is None else self.master[part.local],
-            self.gradients[part.whole],
-            self.m[part.local],
-            self.v[part.local],
+            own if self.master is None else [self.master[each.local] for each in parts],
+            [self.gradients[each.whole] for each in parts],
+            m,
+            v,
             self.count,
             rate=self._rate,
-            weight_decay=self.weight_decay if part.whole.stop <= self.decayed else 0.0,
+            weight_decay=[self.weight_decay if each.whole.stop <= self.decayed else 0.0 for each in parts],
             factor=factor,
             copy=None if self.master is None else own,
             **self.options,

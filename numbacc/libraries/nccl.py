@@ -92,25 +92,41 @@ class NcclCommunicator(NotCopied):
         device: the GPU.
         by_copies: whether `all_gather` and `all_to_all` of registered memory use the GPU's copy engines, which take no
             multiprocessor away from kernels.
+        blocks: the most blocks of a kernel; NCCL's own choice if None.
+
+    Attributes:
+        calls: the number of calls that all ranks make together, launches of graphs included.
     """
 
     _instead = "make another, on all ranks"
 
-    def __init__(self, rank: int, world_size: int, identifier: bytes, device: int, *, by_copies: bool = False):
+    def __init__(
+        self,
+        rank: int,
+        world_size: int,
+        identifier: bytes,
+        device: int,
+        *,
+        by_copies: bool = False,
+        blocks: int | None = None,
+    ):
         self.device = device
         #: NCCL allows one call at a time. It is reentrant for finalizers.
         self._lock = threading.RLock()
         self._library = bindings()
         self._aborted = False
+        self.calls, self._counting = 0, threading.Lock()
         #: The registrations of memory.
         self._windows: list[Any] = []
         # The binding reads the options when it makes the communicator.
         options = self._library.Config()
         if by_copies:
             options.cta_policy = _BY_COPIES
+        if blocks is not None:
+            options.max_ctas = blocks
         with on_device(device), relaxed(), _checked("ncclCommInitRankScalable"):
             self._comm = self._library.comm_init_rank_scalable(
-                world_size, rank, 1, bytearray(identifier), options.ptr if by_copies else 0
+                world_size, rank, 1, bytearray(identifier), options.ptr if by_copies or blocks else 0
             )
 
     def allocate(self, nbytes: int) -> int:
@@ -126,9 +142,15 @@ class NcclCommunicator(NotCopied):
                 self._windows.append(self._library.comm_window_register(self._comm, address, size, _SYMMETRIC))
         return address
 
+    def add(self, number: int) -> None:
+        """Count calls."""
+        with self._counting:
+            self.calls += number
+
     def _call(self, name: str, *arguments: Any) -> None:
         with self._lock, _checked(name):
             getattr(self._library, name)(*arguments)
+        self.add(name not in ("send", "recv"))
 
     def all_reduce(self, source: int, target: int, count: int, dtype: int, op: int, stream: int) -> None:
         self._call("all_reduce", source, target, count, dtype, op, self._comm, stream)

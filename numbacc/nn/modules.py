@@ -83,12 +83,15 @@ class Buffers:
             self._places.append((slice(at, at + size), each.shape))
             at += -(-size // _ALIGNED) * _ALIGNED
             self.decayed = at if each.decay else self.decayed
+        self.values = creation.zeros(at, dtype, device=device)
         wide = np.float64 if dtype == np.float64 else np.float32
-        host = np.zeros(at, wide)
         for each, (span, shape) in zip(self.parameters, self._places, strict=True):
+            # One parameter at a time: a whole model may not fit in the host's memory.
             given = each.initial(rng, shape) if callable(each.initial) else each.initial
-            host[span].reshape(shape)[...] = given
-        self.values = creation.asarray(host.astype(dtype), device=device)
+            if not isinstance(given, (int, float)):
+                self.values[span] = np.asarray(np.broadcast_to(given, shape), wide).reshape(-1).astype(dtype)
+            elif given:
+                self.values[span] = given
         self.gradients = creation.zeros(at, gradient_dtype, device=device)
         self.master: Array | None = None
         self.position = creation.zeros(1, "int64", device=device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from itertools import pairwise
 
 import ml_dtypes
@@ -126,6 +127,26 @@ def test_messages(tmp_path):
                 call()
 
     together(SIZE, tmp_path, work)
+
+
+def test_a_rank_that_hangs_is_named(tmp_path):
+    """While others wait for it in a reduction. Before that, ranks that are late for less than the limit do no harm."""
+
+    def work(team):
+        for k in range(3):
+            time.sleep(0.3 * (team.rank == k))
+            team.all_reduce(np.ones(3))
+            team.barrier()
+        time.sleep(0.3)
+        start = time.monotonic()
+        with pytest.raises(RankError, match=r"rank 1 of 3 has failed.*\n.*not made a call that rank [02] made"):
+            while team.rank == 1:  # hangs
+                team.check()
+                time.sleep(0.01)
+            team.all_reduce(np.ones(3))
+        assert time.monotonic() - start < 5
+
+    together(SIZE, tmp_path, work, call_timeout=0.8)
 
 
 def test_ranks_that_differ_are_named(tmp_path):

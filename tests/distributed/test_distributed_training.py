@@ -72,11 +72,17 @@ def test_the_benchmark_reports_what_ranks_found():
     theirs.pop("exposed_ms")
     variants = {"sharded": one, "replicated": {**one, "share": 0.9}, "torch": theirs}
     found = {
-        "gpus": 2, "scaling": "weak", "variants": variants,
+        "name": "A", "gpus": 2, "scaling": "weak", "variants": variants,
         "losses": [3.0], "tolerance": 0.02, "cards": ["X"] * 2, "nccl": "2.28.9", "bus_gb_per_s": {}, "missing": {},
     }  # fmt: skip
     report = Report(quiet=True, on_gpu=False)
-    bench._figures(report, "training A, weak, 2 GPUs", "A", 2, found)
+    bench._figures(report, "training A, weak, 2 GPUs", found)
     sharded, replicated, torch = report.figures
-    assert sharded["holds"] and sharded["bound"] == 0.97 and "bound" not in replicated and "bound" not in torch
+    assert (
+        sharded["holds"]
+        and sharded["bound"] == 0.97
+        and sharded["torch_ms"] == 10.0
+        and "bound" not in replicated
+        and "bound" not in torch
+    )
     assert [each["right"] for each in report.figures] == [True, True, False]
