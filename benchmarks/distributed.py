@@ -32,19 +32,19 @@ from .harness import RESOLUTION, Report
 from .training import _BETA1, _BETA2, _DECAY, CONFIGS, ByTorch, Config, torch_model
 
 #: Configurations; "1B" has 1.15e9 parameters.
-_CONFIGS = {**CONFIGS, "1B": Config(20, 2048, 16, 8, 50304, 1024, 8, 5632, 3e-4)}
+_CONFIGS = {**CONFIGS, "1B": Config(20, 2048, 16, 8, 50304, 1024, 8, 5632, 3e-5)}
 #: Configurations of which one GPU's memory holds only two steps at once.
 _LARGE = ("1B",)
 #: Steps whose losses are compared with those of one GPU that has the whole batch.
 _STEPS = 6
-#: Name -> options of `ParallelAdamW`.
+#: Name -> options of `ParallelAdamW.for_model`.
 _VARIANTS: dict[str, dict[str, Any]] = {
     "replicated": {"shard": False},
-    "sharded": {"shard": True},
+    "sharded": {"shard": True, "registered": False},
     "sharded, by copies": {"shard": True, "registered": True},
 }
 #: torch's ways of data-parallel training.
-_TORCH = ("DistributedDataParallel", "FSDP2")
+_TORCH = ("DistributedDataParallel", "FSDP2", "DistributedDataParallel in a graph")
 #: The least share of perfect that is promised for a configuration and a number of GPUs, by the fastest variant.
 _BOUNDS = {("A", 2): 0.97, ("A", 8): 0.95}
 #: Seconds after which the processes of a run are ended.
@@ -75,7 +75,7 @@ def measure(report: Report, job: Mapping[str, Any], count: int) -> None:
 
     Args:
         job: the configuration's "name", or its "config"; "scalings"; "variants", as `_VARIANTS`; "torch", the names of
-            torch's ways; "limit" in seconds, and the number of "rounds".
+            torch's ways, and "torch_scalings" if these are not all; "limit" in seconds, and the number of "rounds".
     """
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "benchmarks.distributed", json.dumps({**job, "folder": folder})]
@@ -133,8 +133,7 @@ class _Step:
 
     Args:
         values: the parameters at the start; drawn if None.
-        options: those of `ParallelAdamW`, and whether the flat arrays are in registered memory; None for a step
-            without communication.
+        options: those of `ParallelAdamW.for_model`; None for a step without communication.
     """
 
     def __init__(self, team: Any, config: Config, values: Any, options: dict[str, Any] | None):
@@ -145,17 +144,7 @@ class _Step:
         if options is None:
             self.optimizer = nn.AdamW(self.model, config.rate, **shared)
         else:
-            buffers, options = self.model.buffers, dict(options)
-            updates = options.pop("updates", None)
-            if options.pop("registered", False):
-                buffers.move(
-                    *[team._registered_empty(each.shape, each.dtype) for each in (buffers.values, buffers.gradients)]
-                )
-            self.optimizer = distributed.ParallelAdamW(
-                team, buffers.gradients, buffers.values, config.rate, decayed=buffers.decayed, **shared, **options
-            )
-            if updates is not None:
-                self.optimizer._updates = updates
+            self.optimizer = distributed.ParallelAdamW.for_model(team, self.model, config.rate, **shared, **options)
             self.ready = self.optimizer.ready
 
     def step(self, tokens: Any, target: Any, parts: int = 1) -> Any:
@@ -231,7 +220,8 @@ class _Bench:
             variants = {"numbacc": None}
         for name, options in variants.items():
             self._attempt(name, lambda options=options: self._variant(options))  # type: ignore[misc]
-        torch = peers.import_torch() if self.job["torch"] else None
+        by_torch = self.job["torch"] and self.scaling in self.job.get("torch_scalings", (self.scaling,))
+        torch = peers.import_torch() if by_torch else None
         if torch is not None:
             if self.is_large:
                 self.alone = None
@@ -300,7 +290,8 @@ class _Bench:
         losses = []
         for batch in self.batches:
             tokens, target = map(numbacc.asarray, self._split(batch if whole else batch[self.own]))
-            losses.append(float(numbacc.asnumpy(step(tokens, target))))
+            found = step(tokens, target)
+            losses.append(found if isinstance(found, float) else float(numbacc.asnumpy(found)))
         return [float(each) for each in self.team.all_reduce(np.array(losses), "mean")]
 
     def _whole_losses(self) -> list[float]:
@@ -330,12 +321,9 @@ class _Bench:
         if has_gpu():
             numbacc.peak_memory(reset=True)
         before = numbacc.peak_memory() if has_gpu() else 0
-        blocks = (options or {}).get("blocks")
-        options = options and {key: each for key, each in options.items() if key != "blocks"}
-        with self._other_nccl(self.team._communicator(blocks=blocks) if blocks else None):
-            made = _Step(self.team, self.config, self.values, options)
-            losses = self._losses(made.step)
-            launch = self._captured(made)
+        made = _Step(self.team, self.config, self.values, options)
+        losses = self._losses(made.step)
+        launch = self._captured(made)
         peak = numbacc.peak_memory() - before if has_gpu() else 0
         if (options or {}).get("registered"):
             # NCCL's memory: parameters, gradients and their pieces.
@@ -343,7 +331,7 @@ class _Bench:
         times = self._medians({"time": launch, "alone": self.alone})
         self.alone_ms = times["alone"]
         found = self._figures_of(times, losses, peak) | {"ours": True}
-        if self.team.world_size > 1 and has_gpu() and not blocks:
+        if self.team.world_size > 1 and has_gpu():
             del made, launch
             self._release()
             with self._other_nccl(_Silent(self.team._nccl.device)):
@@ -418,47 +406,65 @@ class _Bench:
             torch.distributed.init_process_group(
                 "nccl", init_method=meeting, rank=self.team.rank, world_size=self.team.world_size
             )
-        for name in self.job["torch"]:
-            if self.team.world_size > 1 or self.job.get("divide"):
-                self._attempt(f"torch {name}, compiled", lambda name=name: self._by_torch(torch, name))  # type: ignore[misc]
+        several = self.team.world_size > 1 or "divide" in self.job
+        for name in self.job["torch"] if several else ():
+            self._attempt(f"torch {name}, compiled", lambda name=name: self._by_torch(torch, name))  # type: ignore[misc]
         if self.team.world_size == 1 and self.job.get("divide", 1) == 1:
             self._attempt("torch, compiled", lambda: self._by_torch(torch, ""))
 
     def _by_torch(self, torch: Any, name: str) -> dict[str, Any]:
+        """Measure a way of training, by its name in `_TORCH`; "" for one GPU alone."""
         torch.compiler.reset()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
+        # DistributedDataParallel can be captured in a graph if it was made on such a stream.
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+            made = self._made_by_torch(torch, name)
+            losses = []
+            for batch in self.batches:
+                given = (torch.from_numpy(each).cuda() for each in self._split(batch[self.own]))
+                losses.append(float(made.step(*given)))
+            peak = torch.cuda.max_memory_allocated() - before
+            tokens, target = (torch.from_numpy(each).cuda() for each in self._split(self.batches[0][self.own]))
+
+            def work() -> None:
+                made.step(tokens, target)
+
+            if name.endswith("in a graph"):
+                for _ in range(11):
+                    work()
+                side.synchronize()
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
+                    work()
+                work = graph.replay
+            times = self._medians({"time": work, "alone": self.alone})
+        means = self.team.all_reduce(np.array(losses), "mean")
+        return self._figures_of(times, [float(each) for each in means], peak) | {"ours": False}
+
+    def _made_by_torch(self, torch: Any, name: str) -> Any:
         model = _model(self.config, self.values)
         weights = {
             key.removesuffix(".weight"): numbacc.to_torch(each).clone() for key, each in model.state_dict().items()
         }
-        del model
         if name == "FSDP2":
-            made: Any = _Fsdp(torch, self.config, weights)
+            return _Fsdp(torch, self.config, weights)
+        made = ByTorch(torch, self.config, weights, "bfloat16")
+        call = made._call
+        if name:
+            call = torch.nn.parallel.DistributedDataParallel(
+                call, device_ids=[torch.cuda.current_device()], gradient_as_bucket_view=True
+            )
+        if self.is_large:  # the layers are compiled once, rather than the whole model
+            for each in made._call.layers:
+                each.compile()
+            made._call.head.compile()
+            made._call = call
         else:
-            made = ByTorch(torch, self.config, weights, "bfloat16")
-            call = made._call
-            if name:
-                call = torch.nn.parallel.DistributedDataParallel(
-                    call, device_ids=[torch.cuda.current_device()], gradient_as_bucket_view=True
-                )
-            if self.is_large:  # the layers are compiled once, rather than the whole model
-                for each in made._call.layers:
-                    each.compile()
-                made._call.head.compile()
-                made._call = call
-            else:
-                made._call = torch.compile(call)
-        del weights
-        losses = []
-        for batch in self.batches:
-            given = (torch.from_numpy(each).cuda() for each in self._split(batch[self.own]))
-            losses.append(float(made.step(*given)))
-        peak = torch.cuda.max_memory_allocated() - before
-        tokens, target = (torch.from_numpy(each).cuda() for each in self._split(self.batches[0][self.own]))
-        times = self._medians({"time": lambda: made.step(tokens, target), "alone": self.alone})
-        means = self.team.all_reduce(np.array(losses), "mean")
-        return self._figures_of(times, [float(each) for each in means], peak) | {"ours": False}
+            made._call = torch.compile(call)
+        return made
 
 
 class _Fsdp:
@@ -467,7 +473,9 @@ class _Fsdp:
     The bfloat16 parameters are gathered once for each step, as numbacc does.
     """
 
-    def __init__(self, torch: Any, config: Config, weights: dict[str, Any], device: str = "cuda"):
+    def __init__(
+        self, torch: Any, config: Config, weights: dict[str, Any], device: str = "cuda", compiled: bool = True
+    ):
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         self._model = torch_model(torch, config, weights, torch.float32, device)
@@ -476,7 +484,7 @@ class _Fsdp:
         )
         options: dict[str, Any] = {"mp_policy": narrow, "reshard_after_forward": False}
         for each in (*self._model.layers, self._model.head):
-            if device == "cuda":
+            if compiled:
                 each.compile()
             fully_shard(each, **options)
         fully_shard(self._model, **options)

@@ -10,7 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -72,8 +72,8 @@ class Communicator(NotCopied):
         #: NCCL's communicator, or None and the reason why there is none.
         self._nccl: Any = None
         self._without = ""
-        #: A communicator for registered memory, once `_registered_empty` has made some.
-        self._copier: Any = None
+        #: Whether memory can be registered, and a communicator for it, once `registered_empty` has made some.
+        self._can_register, self._copier = False, cast(Any, None)
         self._gpu = self._select() if has_gpu() else None
         self.device = "cpu" if self._gpu is None else argument_of(self._gpu)
         if self.world_size > 1:
@@ -105,13 +105,13 @@ class Communicator(NotCopied):
     def _connect_gpus(self) -> None:
         """Make NCCL's communicator, if all ranks have a GPU of their own."""
         assert self._control is not None
-        own = {"gpu": None, "problem": ""}
+        own = {"gpu": None, "host": socket.gethostname(), "problem": ""}
         if self._gpu is None:
             own["problem"] = "it has no GPU"
         elif simulated():
             own["problem"] = "its GPU is simulated"
         else:
-            own["gpu"] = f"{socket.gethostname()}/{runtime().pci_address(self._gpu)}"
+            own["gpu"] = f"{own['host']}/{runtime().pci_address(self._gpu)}"
             try:
                 _nccl().bindings()
             except DeviceError as error:
@@ -125,6 +125,7 @@ class Communicator(NotCopied):
             self._without = "; ".join(problems)
             return
         self._nccl = self._communicator()
+        self._can_register = len({each["host"] for each in everyone}) == 1 and _nccl().has_copies()
 
     def _communicator(self, **options: Any) -> Any:
         """Make a communicator of NCCL, on all ranks together."""
@@ -134,31 +135,10 @@ class Communicator(NotCopied):
         self._control.on_failure.append(made.abort)
         return made
 
-    def _registered_empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> Array:
-        """Return an uninitialized array in memory that NCCL registers with all ranks.
-
-        `DataParallel` moves such arrays with the GPU's copy engines, so that products and other kernels keep all
-        multiprocessors. All ranks call this together, with the same arguments. The memory is not freed before the
-        process ends: make such arrays once, for gradients and parameters. Without NCCL this is an ordinary array.
-
-        This is private: it has not run on several GPUs yet.
-        """
-        if self._nccl is None or not _nccl().has_copies():
-            return creation.empty(shape, dtype, device=self.device)
-        lengths, own = lengths_of(shape), dtypes.dtype(dtype)
-        made = layout(lengths, row_major_strides(lengths, own.itemsize), own, self._nccl.device)
-        if not made.size:
-            return creation.empty(lengths, own, device=self.device)
-        if self._copier is None:
-            self._copier = self._communicator(by_copies=True)
-        address, handle = self._copier.allocate(made.nbytes), handle_of(None)
-        storage = runtime().borrow(self._copier, address, made.device, handle, None, "memory")
-        return operands.device_array()(made, address, storage)
-
     def _made_calls(self) -> int:
         """Return the number of calls that this rank has made, and that all ranks make."""
         libraries = [each for each in (self._nccl, self._copier) if each is not None]
-        return self._on_host + sum(each.calls for each in libraries)
+        return self._on_host + sum(int(each.calls) for each in libraries)
 
     # ------------------------------------------------------------ operations
 
@@ -299,6 +279,38 @@ class Communicator(NotCopied):
         call = _Collective(self, "send", out, stream, None, argument="out")
         return call.run(call.own.shape, out, partial(self._receive, sender=source), reads=False)
 
+    def registered_empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> Array:
+        """Return an uninitialized array that other ranks' GPUs access, for gradients and parameters of `DataParallel`.
+
+        `DataParallel` with `shard=True` moves such arrays with the GPU's copy engines, so that products and other
+        kernels keep all multiprocessors. All ranks call this together, with the same arguments. The memory is not freed
+        before the process ends, so make such arrays once. `numbacc.peak_memory` does not count it.
+
+        Args:
+            shape: the array's shape, or its length.
+            dtype: its dtype.
+
+        Returns:
+            array in memory that NCCL 2.28 or newer has registered with all ranks. An ordinary array if NCCL is older,
+            if the ranks are on several hosts, or without NCCL.
+
+        Raises:
+            RankError: another rank has ended.
+
+        Example:
+            >>> numbacc.distributed.init().registered_empty((2, 3)).shape
+            (2, 3)
+        """
+        lengths, own = lengths_of(shape), dtypes.dtype(dtype)
+        if not self._can_register or 0 in lengths:
+            return creation.empty(lengths, own, device=self.device)
+        made = layout(lengths, row_major_strides(lengths, own.itemsize), own, self._nccl.device)
+        if self._copier is None:
+            self._copier = self._communicator(by_copies=True)
+        address, handle = self._copier.allocate(made.nbytes), handle_of(None)
+        storage = runtime().borrow(self._copier, address, made.device, handle, None, "memory")
+        return operands.device_array()(made, address, storage)
+
     def barrier(self) -> None:
         """Wait until all ranks have called this. The host waits; it does not wait for work on GPUs.
 
@@ -377,7 +389,7 @@ class Communicator(NotCopied):
         self._copier.all_to_all(array._address, out._address, array.nbytes // self.world_size, _BYTES, stream)
 
     def _is_registered(self, array: Any) -> bool:
-        """Return whether an array is in memory that `_registered_empty` has made."""
+        """Return whether an array is in memory that `registered_empty` has made."""
         return self._copier is not None and getattr(array._storage, "_owner", None) is self._copier
 
     # ------------------------------------------------------------ checks

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..base.ownership import NotCopied
-from ..errors import DeviceError, LibraryError
+from ..errors import DeviceError, LibraryError, RankError
 from ..runtime.contexts import on_device, relaxed
 
 #: NCCL's number of a dtype (ncclDataType_t).
@@ -92,7 +92,6 @@ class NcclCommunicator(NotCopied):
         device: the GPU.
         by_copies: whether `all_gather` and `all_to_all` of registered memory use the GPU's copy engines, which take no
             multiprocessor away from kernels.
-        blocks: the most blocks of a kernel; NCCL's own choice if None.
 
     Attributes:
         calls: the number of calls that all ranks make together, launches of graphs included.
@@ -100,16 +99,7 @@ class NcclCommunicator(NotCopied):
 
     _instead = "make another, on all ranks"
 
-    def __init__(
-        self,
-        rank: int,
-        world_size: int,
-        identifier: bytes,
-        device: int,
-        *,
-        by_copies: bool = False,
-        blocks: int | None = None,
-    ):
+    def __init__(self, rank: int, world_size: int, identifier: bytes, device: int, *, by_copies: bool = False):
         self.device = device
         #: NCCL allows one call at a time. It is reentrant for finalizers.
         self._lock = threading.RLock()
@@ -122,11 +112,9 @@ class NcclCommunicator(NotCopied):
         options = self._library.Config()
         if by_copies:
             options.cta_policy = _BY_COPIES
-        if blocks is not None:
-            options.max_ctas = blocks
         with on_device(device), relaxed(), _checked("ncclCommInitRankScalable"):
             self._comm = self._library.comm_init_rank_scalable(
-                world_size, rank, 1, bytearray(identifier), options.ptr if by_copies or blocks else 0
+                world_size, rank, 1, bytearray(identifier), options.ptr if by_copies else 0
             )
 
     def allocate(self, nbytes: int) -> int:
@@ -149,6 +137,8 @@ class NcclCommunicator(NotCopied):
 
     def _call(self, name: str, *arguments: Any) -> None:
         with self._lock, _checked(name):
+            if self._aborted:
+                raise RankError
             getattr(self._library, name)(*arguments)
         self.add(name not in ("send", "recv"))
 
@@ -190,8 +180,14 @@ class NcclCommunicator(NotCopied):
 
     def abort(self) -> None:
         """End all operations, also those that wait for a rank that has gone."""
-        # Without the lock: the thread that holds it may hang.
-        if not self._aborted:
-            self._aborted = True
+        if self._aborted:
+            return
+        self._aborted = True
+        # A call that is being made must end first, for NCCL frees what it uses. But a call may hang.
+        has_lock = self._lock.acquire(timeout=1.0)
+        try:
             with on_device(self.device), _checked("ncclCommAbort"):
                 self._library.comm_abort(self._comm)
+        finally:
+            if has_lock:
+                self._lock.release()
