@@ -1,9 +1,9 @@
 """Data-parallel training on all GPUs of this host: share of perfect, replicated and sharded state, weak and strong.
 
-Each number of GPUs is measured in processes of its own, which `numbacc.distributed.launch` starts: this module is their
-program, too. *Perfect* is the step of one GPU without communication, measured on all GPUs at once, in turns with the
-step that is judged. In weak scaling each GPU has the configuration's batch; in strong scaling they share it. The peers
-are torch's DistributedDataParallel and FSDP2 (`fully_shard`) with torch.compile.
+`numbacc.distributed.launch` starts new processes for each number of GPUs. This module is their program, too. *Perfect*
+is the step of one GPU without communication, measured on all GPUs at once, in turns with the step that is judged. In
+weak scaling each GPU has the configuration's batch; in strong scaling they share it. The peers are torch's
+DistributedDataParallel and FSDP2 (`fully_shard`) with torch.compile.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from . import peers
 from .harness import RESOLUTION, Report
 from .training import _BETA1, _BETA2, _DECAY, CONFIGS, ByTorch, Config, torch_model
 
-#: Configurations; "1B" has 1.15e9 parameters.
+#: Configurations; "1B" has 1.15e9 parameters. Its rate is low: with 3e-4 and no warm-up, its first losses jump, and two
+#: runs of one program differ by 0.4.
 _CONFIGS = {**CONFIGS, "1B": Config(20, 2048, 16, 8, 50304, 1024, 8, 5632, 3e-5)}
-#: Configurations of which one GPU's memory holds only two steps at once.
+#: Configurations so large that the memory of a GPU holds only two steps at once.
 _LARGE = ("1B",)
 #: Steps whose losses are compared with those of one GPU that has the whole batch.
 _STEPS = 6

@@ -661,10 +661,10 @@ def init(
         >>> numbacc.distributed.init().world_size
         1
     """
+    if call_timeout is not None and not call_timeout > 0:
+        raise OptionError(f"call_timeout={shown(call_timeout)} must be a positive number of seconds, or None")
     with _lock:
         if not _made:
-            if call_timeout is not None and not call_timeout > 0:
-                raise OptionError(f"call_timeout={shown(call_timeout)} must be a positive number of seconds, or None")
             made = Communicator(ranks(rank, world_size, local_rank, address), timeout, call_timeout)
             if made._control is not None:
                 _report_errors(made._control)

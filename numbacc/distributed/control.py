@@ -4,8 +4,8 @@ Rank 0 runs a server in a thread. All ranks, including rank 0, connect to it and
 the server notices at once when a process dies, and tells the others. Messages are JSON; nothing that arrives is run.
 
 A connection reports the death of a process at once, and TCP's keepalive reports that of a host after seconds. Both do
-not depend on what the Python threads of a rank do. A process that hangs is noticed by its number of calls: each rank
-reports its own, and rank 0 ends the run if one rank is behind the others for too long.
+not depend on the Python threads of a rank. A process that hangs is noticed by its number of calls: each rank reports
+this number, and rank 0 ends the run if one rank has made fewer calls than another for too long.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Server(NotCopied, threading.Thread):
         #: Number of a call -> its text, the first rank that made it, and how many ranks did.
         self._calls: dict[int, tuple[str, int, int]] = {}
         self._failed = False
-        #: Seconds that a rank may be behind the others; None if ranks do not report their calls.
+        #: Seconds for which a rank may have made fewer calls than another; None if ranks do not report their calls.
         self._limit: float | None = None
 
     def run(self) -> None:
@@ -244,6 +244,7 @@ class Server(NotCopied, threading.Thread):
                 client.behind = client.made, now
             elif now - client.behind[1] > self._limit:
                 why = "it has ended" if client.done else "it hangs, or it works alone for longer than call_timeout"
+                client.done = True  # nobody waits for it
                 self._report(
                     client.rank, f"it has not made a call that rank {first.rank} made {self._limit:g} s ago: {why}"
                 )
@@ -344,8 +345,11 @@ class Control(NotCopied):
         #: Returns the number of calls with arrays that this rank has made.
         self._made: Callable[[], int] = lambda: 0
         self._noticed = False
-        #: Called with the failure's text, in the watching thread, before the main thread is interrupted.
+        #: Called after another rank has failed, in a new thread.
         self.on_failure: list[Callable[[], None]] = []
+        self._aborting: threading.Thread | None = None
+        #: True if this process ends before a failure is known: nothing is to be aborted any more.
+        self._left = False
         self._main = threading.main_thread()
         self._heard = time.monotonic()
         threading.Thread(target=self._watch, name="numbacc.distributed watch", daemon=True).start()
@@ -410,7 +414,7 @@ class Control(NotCopied):
 
         Args:
             made: returns the number. It must not wait for anything.
-            limit: seconds that a rank may be behind the others, and rank 0 may not answer.
+            limit: seconds for which a rank may have made fewer calls than another, and rank 0 may not answer.
         """
 
         self._made = made
@@ -463,6 +467,8 @@ class Control(NotCopied):
 
     def finish(self) -> None:
         """Report that this rank is done. Rank 0 waits for the others, because they are connected to it."""
+        with self._changed:
+            self._left = not self.failure
         if not self._done:
             self._done = True
             self.send(kind="done", number=self._number())
@@ -472,6 +478,19 @@ class Control(NotCopied):
                 last = time.monotonic() + _GRACE + 2  # all will have heard of it
             if last is not None and time.monotonic() > last:
                 break
+        if not self._left:
+            self._wait_for_abort()
+
+    def _wait_for_abort(self) -> None:
+        """Wait until libraries have ended their work, which must not go on while the interpreter ends."""
+        deadline = time.monotonic() + 1.5
+        while time.monotonic() < deadline and (self._aborting is None or self._aborting.is_alive()):
+            time.sleep(0.02)
+        if self._aborting is not None and self._aborting.is_alive():
+            # NCCL waits for the end of graphs, which the interpreter keeps until its own end.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1)
 
     def forget(self) -> None:
         """Close the connection in a forked child, so that the death of its parent is noticed."""
@@ -511,11 +530,16 @@ class Control(NotCopied):
         self.failure = f"rank {rank} of {own.world_size} has failed, so rank {own.rank} ends.\n{text}".rstrip()
         with self._changed:
             self._changed.notify_all()
-        # In a thread of its own, since a library's call may hang.
-        threading.Thread(target=self._abort, daemon=True).start()
         time.sleep(0.2)  # calls that look for a failure raise it in their own words
-        if not self._noticed:
-            _interrupt(self._main)
+        with self._changed:
+            if self._left:
+                return
+            if not self._noticed:
+                _interrupt(self._main)
+            # After the interruption: a call that waits for a GPU then raises RankError as soon as its wait ends. In
+            # another thread, since a library's call may hang.
+            self._aborting = threading.Thread(target=self._abort, daemon=True)
+            self._aborting.start()
         deadline = time.monotonic() + _GRACE
         while time.monotonic() < deadline:
             time.sleep(0.1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import elementwise
 from ..arrays import creation, operands
@@ -11,9 +11,6 @@ from ..base import checks
 from ..elementwise.optimizers import AdamWState, check_state
 from .communicator import Communicator
 from .data_parallel import BUCKET_BYTES, BucketPart, DataParallel
-
-if TYPE_CHECKING:
-    from ..nn import Module
 
 
 class ParallelAdamW(AdamWState):
@@ -94,7 +91,7 @@ class ParallelAdamW(AdamWState):
     def for_model(
         cls,
         communicator: Communicator,
-        model: Module,
+        model: Any,
         rate: float = 1e-3,
         *,
         shard: bool = True,
@@ -107,7 +104,7 @@ class ParallelAdamW(AdamWState):
 
         Args:
             communicator: the ranks.
-            model: a module after `initialize`, with the same seed on all ranks.
+            model: a module of `numbacc.nn` after `initialize`, with the same seed on all ranks.
             rate: the learning rate.
             shard: as of `ParallelAdamW`.
             registered: whether parameters and gradients move to memory of `Communicator.registered_empty`, if there is

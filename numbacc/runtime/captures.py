@@ -120,7 +120,7 @@ class Capture(NotCopied):
             self._kept[id(owner)] = owner
 
     def count(self, counter: Any, number: int = 1) -> None:
-        """Make each launch call `counter.add(number)`, in addition to what it adds already."""
+        """Make each launch add a number to a counter, by `counter.add`. Several numbers are added together."""
         with self._lock:
             _, before = self._counts.get(id(counter), (counter, 0))
             self._counts[id(counter)] = counter, before + number

@@ -14,6 +14,7 @@ from rank_threads import together
 
 import numbacc
 from numbacc import distributed
+from numbacc.distributed import data_parallel
 from numbacc.distributed.communicator import Communicator
 from numbacc.distributed.control import Control
 from numbacc.distributed.environment import Ranks
@@ -129,6 +130,18 @@ def test_messages(tmp_path):
     together(SIZE, tmp_path, work)
 
 
+@pytest.mark.parametrize("dtype", ["float32", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8])
+def test_the_mean_of_pieces_is_rounded_once(dtype, ranks):
+    rows = np.stack([values_of(dtype, 1000, rank) for rank in range(ranks)])
+    out = np.full(1002, 7, dtype)
+    data_parallel._mean(rows, out[1:-1])
+    assert out[0] == out[-1] == 7
+    exact, eps = wide(rows).mean(axis=0), float(ml_dtypes.finfo(dtype).eps)
+    largest = np.abs(wide(rows)).max(axis=0)
+    assert (np.abs(wide(out[1:-1]) - exact) <= 0.51 * eps * np.abs(exact) + 2e-6 * largest).all()
+
+
 def test_a_rank_that_hangs_is_named(tmp_path):
     """While others wait for it in a reduction. Before that, ranks that are late for less than the limit do no harm."""
 
@@ -147,6 +160,12 @@ def test_a_rank_that_hangs_is_named(tmp_path):
         assert time.monotonic() - start < 5
 
     together(SIZE, tmp_path, work, call_timeout=0.8)
+
+
+def test_limits_of_calls():
+    for limit in (0, -1.0, float("nan")):
+        with pytest.raises(OptionError, match=r"call_timeout=.* must be a positive number of seconds, or None"):
+            distributed.init(call_timeout=limit)
 
 
 def test_ranks_that_differ_are_named(tmp_path):
