@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
+import persistent_product as persistent
 import pytest
 from skips import needed, skip, skip_if
 
@@ -282,6 +283,35 @@ def test_machine_code_keeps_what_it_is_for(monkeypatch, tmp_path):
     for _ in range(2):
         with pytest.warns(numbacc.PerformanceWarning, match="wait for each other.*C7514"):
             tensor_cores(True).compile(*arguments(), block=128)
+
+
+def test_a_persistent_product():
+    m, n, k, grid = (1024, 1024, 512, 16) if has_gpu() and not simulated() else (256, 256, 128, 1)
+    r = np.random.default_rng(0)
+    a, b = (on_device(r.standard_normal((x, k)).astype(ml_dtypes.bfloat16)) for x in (m, n))
+    c = on_device(np.full((m, n), np.nan, ml_dtypes.bfloat16))
+    sizes = np.int32(m), np.int32(n), np.int32(k // persistent.DEPTH)
+    persistent.product[grid, persistent.THREADS, None, persistent.SHARED](*persistent.maps(a, b, c), *sizes)
+    want = numbacc.asnumpy(a).astype(float) @ numbacc.asnumpy(b).astype(float).T
+    assert np.abs(numbacc.asnumpy(c).astype(float) - want).max() < 5e-3 * np.abs(want).max()
+
+
+@COMPILED
+def test_the_machine_code_of_the_persistent_product(monkeypatch, tmp_path):
+    """Four HGMMA without a wait between them, one wait for the stage before; no register is spilled."""
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    x = [np.zeros((256, 256), ml_dtypes.bfloat16) for _ in range(3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sizes = [np.int32(1)] * 3
+        _, cubin = persistent.product.compile(*persistent.maps(*x), *sizes, block=persistent.THREADS)
+    text = instructions(cubin)
+    if text is None:
+        return
+    assert not re.search(r"\b(STL|LDL)\b", text)
+    names = re.findall(r"\b(HGMMA|WARPGROUP\.ARRIVE|WARPGROUP\.DEPBAR)\b", text)
+    assert names == ["WARPGROUP.ARRIVE", *["HGMMA"] * 4, "WARPGROUP.DEPBAR", "WARPGROUP.DEPBAR"]
+    assert len(re.findall(r"\bSTSM\b", text)) == 16 and len(re.findall(r"\bUTMASTG\b", text)) == 4
 
 
 def instructions(cubin):
