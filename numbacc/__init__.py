@@ -65,7 +65,8 @@ from .runtime.graphs import Graph, graph
 from .runtime.streams import Stream, current_stream, portable, stream
 
 if TYPE_CHECKING:
-    from . import attention, conv, cuda, cudnn, device, distributed, elementwise, fft, gated, gemm, nn, random
+    from . import attention, conv, cuda, cudnn, distributed, elementwise, fft, gated, gemm, nn, random
+    from . import device as device
     from . import jax as jax
     from . import torch as torch
     from .profiling import record
@@ -106,7 +107,6 @@ __all__ = [
     "cudnn",
     "current_stream",
     "debug",
-    "device",
     "distributed",
     "elementwise",
     "empty",
@@ -168,7 +168,7 @@ _MODULES = [
 
 
 def __getattr__(name: str) -> Any:
-    # `jax` and `torch` are not in `__all__`: `from numbacc import *` works without JAX and torch.
+    # `device`, `jax` and `torch` are not in `__all__`: `from numbacc import *` works without Numba, JAX and torch.
     if name in _MODULES:
         return import_module(f".{name}", __name__)
     if name in ("debug", "trace"):

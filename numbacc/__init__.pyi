@@ -41,7 +41,6 @@ __all__ = [
     "cudnn",
     "current_stream",
     "debug",
-    "device",
     "distributed",
     "elementwise",
     "empty",
@@ -79,7 +78,6 @@ from . import attention as attention
 from . import conv as conv
 from . import cuda as cuda
 from . import cudnn as cudnn
-from . import device as device
 from . import distributed as distributed
 from . import elementwise as elementwise
 from . import fft as fft

@@ -38,8 +38,17 @@ if SIMULATED:
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
     from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray as DeviceNDArray
 
-else:
+try:
     import numba_cuda
+except ImportError:
+    numba_cuda = None
+
+#: Whether Numba's CUDA compiler is installed, and the process does not run Numba's simulator.
+COMPILES = numba_cuda is not None and not SIMULATED
+if not COMPILES and not SIMULATED:
+    # Only kernels in Python work, with parts of the simulator that Numba itself has.
+    from numba import types
+elif COMPILES:
     from llvmlite import ir
     from numba.cuda import cgutils, types
     from numba.cuda.core import ir as numba_ir
@@ -67,6 +76,7 @@ else:
 
 
 __all__ = [
+    "COMPILES",
     "SIMULATED",
     "TENSOR_MAP",
     "DeviceNDArray",
@@ -102,6 +112,7 @@ _SIMULATORS = {
     "simulator_kernel": ("numba.cuda.simulator.kernel", ""),
     "simulator_api": ("numba.cuda.simulator.kernelapi", ""),
     "FakeCUDAArray": ("numba.cuda.simulator.cudadrv.devicearray", "FakeCUDAArray"),
+    "InOut": ("numba.cuda.args", "InOut"),
 }
 
 
@@ -154,7 +165,7 @@ def kernel_signature(groups: Sequence[tuple[str, Any]]) -> Any:
 #: The type of a kernel's parameter that is a tensor map. Its 128 bytes are part of the launch's arguments.
 TENSOR_MAP = types.CPointer(types.UniTuple(types.int64, 16))
 
-if not SIMULATED:
+if COMPILES:
 
     class _ByValue(ir.values.ArgumentAttributes):  # type: ignore[misc]
         def _expand(self, name: str, kind: Any) -> str:

@@ -132,6 +132,8 @@ def fma_rn(x: float, y: float, z: float) -> float:
     """Return x y + z, rounded once."""
 def fragment_bits(fragment: Fragment) -> Fragment:
     """Return the bits of a fragment's numbers, of 32 bits each, as unsigned integers."""
+def fragment_column(k: Any, columns: int) -> Any:
+    """Return the column of item k of a fragment of sums, from the thread's first column, 2 (lane % 4)."""
 def fragment_floats(words: Fragment) -> Fragment:
     """Return the float32 numbers that have the bits of these words."""
 def fragment_map(function: Callable[..., Any], fragments: tuple[Fragment, ...]) -> Fragment:
@@ -146,6 +148,8 @@ def fragment_part(fragment: Fragment, k: int, count: int) -> Fragment:
     """Return part number k of a fragment, in parts of `count` numbers. Both are constants."""
 def fragment_reduce_rows(function: Callable[..., Any], fragment: Fragment, columns: int) -> Fragment:
     """Return each of the thread's rows of a fragment of sums, reduced by function(x, y) to one number."""
+def fragment_row(k: Any, columns: int) -> Any:
+    """Return the row of item k of a fragment of sums with `columns` tiles of 8 columns, from the thread's first row."""
 def ld_global_b32(address: int) -> int:
     """Load a 32-bit word from global memory."""
 def ld_global_part(

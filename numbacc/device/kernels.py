@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..arrays import operands
 from ..base.dispatch import has_gpu, names_of_cuda, runtime, simulated
 from ..base.dtypes import TABLE
 from ..base.observing import observable
-from ..errors import ArgumentsError, DeviceError, DTypeError, OptionError, shown
+from ..errors import ArgumentsError, DeviceError, DTypeError, OptionError, UnsupportedError, shown
 from ..runtime.streams import handle_of
 from ..simulator.compiled import arguments
 from ..simulator.compiled.launches import dimensions, entered
@@ -81,9 +82,9 @@ def function(function: Callable[..., Any]) -> Any:
         ... def square(x):
         ...     return x * x
     """
-    from ..base._numba import SIMULATED, cuda
+    from ..base._numba import COMPILES, cuda
 
-    return cuda.jit(device=True)(function) if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
+    return cuda.jit(device=True, forceinline=True)(function) if COMPILES else cuda.jit(device=True)(function)
 
 
 class DeviceKernel:
@@ -174,6 +175,8 @@ class DeviceKernel:
         from ..base import _numba
         from ..runtime import disk_cache, launch
 
+        if not _numba.COMPILES:
+            raise UnsupportedError("this needs numba-cuda, and a process without NUMBA_ENABLE_CUDASIM=1")
         identity = self._identity()
         key = None
         if identity is not None:
@@ -202,21 +205,36 @@ class DeviceKernel:
             return None
 
 
+@lru_cache(maxsize=256)
+def _geometry(grid: Any, block: Any, shared: Any, cluster: Any) -> tuple[Any, Any, int, Any]:
+    """Return the grid, the block, the bytes of shared memory and the cluster of a launch, checked."""
+    blocks = dimensions(grid, "the grid", _LARGEST_GRID)
+    threads = dimensions(block, "the block", _LARGEST_BLOCK)
+    together = dimensions(cluster, "the cluster", (16, 16, 16))
+    if threads[0] * threads[1] * threads[2] > 1024:
+        raise OptionError(f"the block {shown(block)} has more than 1024 threads")
+    if any(n % k for n, k in zip(blocks, together, strict=True)):
+        raise OptionError(f"the grid {shown(grid)} is not divisible by clusters of {shown(cluster)} blocks")
+    if not isinstance(shared, (int, np.integer)) or not 0 <= shared <= 232448:
+        raise OptionError(f"{shown(shared)} bytes of shared memory: a block has at most 232448")
+    return blocks, threads, int(shared), together
+
+
+@lru_cache(maxsize=1)
+def _has_real_gpu() -> bool:
+    return has_gpu() and not simulated()
+
+
 class ConfiguredKernel:
     """A kernel with a grid, blocks and a stream. DriverCall it with the kernel's arguments."""
 
     def __init__(self, kernel: DeviceKernel, grid: Any, block: Any, stream: Any, shared: int, cluster: Any):
         self.kernel, self.stream = kernel, stream
-        self.grid = dimensions(grid, "the grid", _LARGEST_GRID)
-        self.block = dimensions(block, "the block", _LARGEST_BLOCK)
-        self.cluster = dimensions(cluster, "the cluster", (16, 16, 16))
-        if self.block[0] * self.block[1] * self.block[2] > 1024:
-            raise OptionError(f"the block {shown(block)} has more than 1024 threads")
-        if any(n % k for n, k in zip(self.grid, self.cluster, strict=True)):
-            raise OptionError(f"the grid {shown(grid)} is not divisible by clusters of {shown(cluster)} blocks")
-        if not isinstance(shared, (int, np.integer)) or not 0 <= shared <= 232448:
-            raise OptionError(f"{shown(shared)} bytes of shared memory: a block has at most 232448")
-        self.shared = int(shared)
+        try:
+            found = _geometry(grid, block, shared, cluster)
+        except TypeError:  # lists, which have no hash
+            found = _geometry.__wrapped__(grid, block, shared, cluster)
+        self.grid, self.block, self.shared, self.cluster = found
 
     def __call__(self, *args: Any) -> None:
         kernel = self.kernel
@@ -224,7 +242,7 @@ class ConfiguredKernel:
         if len(args) != wanted:
             names = ", ".join(kernel._parameters)
             raise ArgumentsError(f"{kernel.__name__}({names}) takes {wanted} arguments, and was given {len(args)}")
-        if entered() is not None or simulated() or not has_gpu():
+        if entered() is not None or not _has_real_gpu():
             self._simulate(args)
         else:
             self._launch(args)
@@ -232,7 +250,10 @@ class ConfiguredKernel:
     @observable("user_kernel")
     def _simulate(self, args: Sequence[Any]) -> None:
         """Run the kernel in Python."""
-        from ..simulator import device_kernels
+        try:
+            from ..simulator import device_kernels
+        except ImportError as error:
+            raise UnsupportedError(f"kernels run in Python with greenlet: pip install greenlet ({error})") from error
 
         arrays = [each.array if isinstance(each, TensorMap) else each for each in args]
         with arguments.on_host(arrays) as hosts:
@@ -256,8 +277,9 @@ class ConfiguredKernel:
             if isinstance(given, TensorMap):
                 key.append(given)
                 (reads if name in kernel._reads else writes).append(given.array)
-            elif isinstance(given, (bool, int, float, np.generic)):
-                key += type(given), np.asarray(given).tobytes()  # not equal for 0.0 and -0.0
+            elif isinstance(given, (int, float, np.generic)):
+                # As text, 0.0 and -0.0 differ.
+                key += type(given), given if isinstance(given, int) else repr(given)
             else:
                 value = operands.as_array(given, name, stream)
                 if isinstance(value, np.ndarray):
@@ -265,12 +287,13 @@ class ConfiguredKernel:
                 key += value._numbacc_layout, value._address
                 (reads if name in kernel._reads else writes).append(value)
             values.append(value)
-        found = kernel._calls.get(tuple(key))
+        whole = tuple(key)
+        found = kernel._calls.get(whole)
         if found is None:
             found = self._prepared(values, [*reads, *writes], stream)
             if len(kernel._calls) >= _MOST_CALLS:
                 kernel._calls.clear()
-            kernel._calls[tuple(key)] = found
+            kernel._calls[whole] = found
         function, call, device = found
         with runtime().using(stream, device, reads, writes) as capture:
             if capture is not None:

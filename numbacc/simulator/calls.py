@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base._numba import FakeCUDAArray, cuda, simulator_kernel
+from ..base._numba import FakeCUDAArray, InOut, cuda, simulator_kernel
 from ..base.observing import observable
 from . import interrupts
 from .blocks import Block, Runners, Thread, indices
@@ -34,7 +34,7 @@ Index = tuple[int, ...]
 _alone = threading.RLock()
 #: The current launches. They are nested when the user launches a kernel from a debugger that stopped in another.
 _active: list[SimulatedLaunch] = []
-_FakeArray, _InOut = FakeCUDAArray, simulator_kernel.InOut
+_FakeArray, _InOut = FakeCUDAArray, InOut
 #: numbacc's module `cuda`.
 _OWN_CUDA = f"{__name__.partition('.')[0]}.cuda"
 #: The block size of `forall`. On a GPU, Numba asks the driver, which usually returns more.

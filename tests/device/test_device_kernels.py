@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 import threading
 import warnings
 from types import SimpleNamespace
@@ -12,6 +17,7 @@ from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
+import persistent_product as persistent
 import pytest
 from skips import needed, skip, skip_if
 
@@ -159,6 +165,72 @@ def test_foreign_arrays_and_large_shared_memory():
     assert torch.equal(got.reshape(256, 64), x[128:384].cpu())
 
 
+@pytest.mark.gpu
+def test_kernels_of_numba_call_device_functions():
+    @device.function
+    def add(x, y):
+        return x + y
+
+    @cuda.jit
+    def run(x, y, seed):
+        t, shared = cuda.threadIdx.x, device.dynamic_shared()
+        device.st_shared_b32(shared + 4 * t, t)
+        cuda.syncthreads()
+        y[t] = device.block_reduce(add, x[t]) + device.ld_shared_b32(shared + 4 * (t ^ 1))
+        x[t] = device.philox_random(seed, t)
+
+    x, y = numbacc.full(128, 2.0), numbacc.zeros(128)
+    run[1, 128, 0, 1024](x, y, np.uint64(5))
+    assert numbacc.asnumpy(y).tolist() == [256 + (t ^ 1) for t in range(128)]
+    assert np.array_equal(numbacc.asnumpy(x), numbacc.random.Generator(5, device="cpu").random(128, dtype="float32"))
+
+
+_HANGING = """
+import numbacc
+from numbacc import cuda, device
+
+@device.jit
+def hang(x):
+    bar = device.dynamic_shared() + 64
+    if cuda.threadIdx.x == 0:
+        device.mbarrier_init(bar, 1)
+        device.fence_mbarrier_init()
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 5 and cuda.blockIdx.x == 1:
+        device.mbarrier_wait_parity(bar, 0)
+    x[0] = 1
+
+x = numbacc.zeros(4)
+hang[2, 32, None, 1024](x)
+try:
+    numbacc.asnumpy(x)
+except numbacc.Error as error:
+    print(error)
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.gpu
+def test_a_wait_that_never_ends_is_reported():
+    run = subprocess.run([sys.executable, "-c", _HANGING], capture_output=True, text=True)
+    assert re.search(
+        r"thread \(5, 0, 0\) of block \(1, 0, 0\) waited 4 seconds.*parity 0 of the mbarrier", run.stdout
+    ), run
+
+
+@pytest.mark.gpu
+def test_two_gpus():
+    if runtime().device_count() < 2:
+        skip("two gpus")
+    for number in (1, 0, 1):
+        x = numbacc.zeros(256, device=number)
+        add_one[1, 256](x)
+        assert (numbacc.asnumpy(x) == 1).all()
+    with pytest.raises(numbacc.DeviceError, match="several GPUs"):
+        scale[1, (4, 4)](numbacc.zeros((4, 4), device=0), numbacc.zeros((4, 4), device=1), np.float32(1), np.float32(1))
+
+
 # ---------------------------------------------------------------- compiling, without a GPU
 
 COMPILED = skip_if(simulated(), "not simulated")
@@ -213,12 +285,37 @@ def test_machine_code_keeps_what_it_is_for(monkeypatch, tmp_path):
             tensor_cores(True).compile(*arguments(), block=128)
 
 
+def test_a_persistent_product():
+    m, n, k, grid = (1024, 1024, 512, 16) if has_gpu() and not simulated() else (256, 256, 128, 1)
+    r = np.random.default_rng(0)
+    a, b = (on_device(r.standard_normal((x, k)).astype(ml_dtypes.bfloat16)) for x in (m, n))
+    c = on_device(np.full((m, n), np.nan, ml_dtypes.bfloat16))
+    sizes = np.int32(m), np.int32(n), np.int32(k // persistent.DEPTH)
+    persistent.product[grid, persistent.THREADS, None, persistent.SHARED](*persistent.maps(a, b, c), *sizes)
+    want = numbacc.asnumpy(a).astype(float) @ numbacc.asnumpy(b).astype(float).T
+    assert np.abs(numbacc.asnumpy(c).astype(float) - want).max() < 5e-3 * np.abs(want).max()
+
+
+@COMPILED
+def test_the_machine_code_of_the_persistent_product(monkeypatch, tmp_path):
+    """Four HGMMA without a wait between them, one wait for the stage before; no register is spilled."""
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    x = [np.zeros((256, 256), ml_dtypes.bfloat16) for _ in range(3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sizes = [np.int32(1)] * 3
+        _, cubin = persistent.product.compile(*persistent.maps(*x), *sizes, block=persistent.THREADS)
+    text = instructions(cubin)
+    if text is None:
+        return
+    assert not re.search(r"\b(STL|LDL)\b", text)
+    names = re.findall(r"\b(HGMMA|WARPGROUP\.ARRIVE|WARPGROUP\.DEPBAR)\b", text)
+    assert names == ["WARPGROUP.ARRIVE", *["HGMMA"] * 4, "WARPGROUP.DEPBAR", "WARPGROUP.DEPBAR"]
+    assert len(re.findall(r"\bSTSM\b", text)) == 16 and len(re.findall(r"\bUTMASTG\b", text)) == 4
+
+
 def instructions(cubin):
     """The disassembly of machine code; None without a disassembler."""
-    import shutil
-    import subprocess
-    import tempfile
-
     program = shutil.which("nvdisasm")
     if program is None:
         return None
@@ -282,6 +379,37 @@ def test_what_a_gpu_lacks_is_named(capability, name, needs):
     }[name]
     with pytest.raises(numbacc.DeviceError, match=rf"uses .*, which needs compute capability .*{needs}"):
         kernel.compile(*args, block=128, capability=capability)
+
+
+_ALONE = """
+import sys
+sys.modules.update(dict.fromkeys(("cuda", "numba_cuda")))  # nothing of NVIDIA's is installed
+import warnings
+warnings.simplefilter("ignore")
+import numpy as np, numbacc
+from numbacc import cuda, device
+
+@device.function
+def add(x, y):
+    return x + y
+
+@device.jit
+def total(x, y):
+    t = cuda.threadIdx.x
+    y[t] = device.block_reduce(add, x[t]) + device.philox_random(3, t)
+
+x, y = np.arange(64.0), np.zeros(64)
+total[1, 64](x, y)
+z = numbacc.random.Generator(3, device="cpu").random(64, dtype="float32").astype(float)
+print(bool((y == 2016 + z).all()))
+"""
+
+
+@COMPILED
+def test_kernels_run_without_nvidias_packages():
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBACC_")}
+    run = subprocess.run([sys.executable, "-c", _ALONE], capture_output=True, text=True, env=environment)
+    assert run.stdout == "True\n", run.stderr
 
 
 # ---------------------------------------------------------------- the launcher for numbacc's own kernels

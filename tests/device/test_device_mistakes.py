@@ -192,11 +192,17 @@ def test_boxes_begin_at_multiples_of_16_bytes():
         device.mbarrier_init(shared + 4096, 1)
         device.tma_load(shared, m, (first, 0), shared + 4096)
 
+    @device.jit
+    def store(m, first):
+        device.tma_store(m, (first, 0), device.dynamic_shared())
+
     m = device.tensor_map(np.zeros((8, 64), np.float32), (8, 8), 32)
     with numbacc.simulate():
         run[1, 1, None, 8192](m, 4)
-        with pytest.raises(ValueError, match="begins at element 5 of 4 bytes.*multiple of 16 bytes"):
+        with pytest.raises(ValueError, match=r"begins at element 5 of 4 bytes.*multiple of 16 bytes"):
             run[1, 1, None, 8192](m, 5)
+        with pytest.raises(ValueError, match=r"tma_store at \(-4, 0\): a store begins inside"):
+            store[1, 1, None, 8192](m, -4)
 
 
 @pytest.mark.parametrize(("pitch", "conflicts"), [(16, 0), (128, 28), (144, 0)])

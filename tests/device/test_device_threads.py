@@ -51,6 +51,7 @@ def fragments(sums, rows, parts, matrix):
     everything = device.quad_reduce(add, total)
     y = device.fragment_map_rows(add, x, everything, 2)
     for k in range(16):
+        parts[lane, 5] += (device.fragment_row(k, 2) * 100 + device.fragment_column(k, 2) + f32(0.5) == x[k]) / f32(16)
         sums[0, lane, k] = x[k]
         sums[1, lane, k] = y[k]
     for k in range(4):
@@ -69,7 +70,7 @@ def fragments(sums, rows, parts, matrix):
 
 def test_fragments():
     sums, rows = poisoned((2, 32, 16), "float32"), poisoned((2, 32, 4), "float32")
-    parts, matrix = poisoned((32, 5), "float32"), poisoned((32, 16), ml_dtypes.bfloat16)
+    parts, matrix = numbacc.zeros((32, 6)), poisoned((32, 16), ml_dtypes.bfloat16)
     fragments[1, 32](sums, rows, parts, matrix)
     k = np.arange(16)
     x = 100.0 * (k // 8 * 16 + k % 4 // 2 * 8) + k // 4 % 2 * 8 + k % 2 + 0.5
@@ -81,7 +82,7 @@ def test_fragments():
     bf = x.astype(f32).astype(ml_dtypes.bfloat16).astype(float)
     got = numbacc.asnumpy(parts)
     # Register 6 of A is the first pair of the second tile of columns in the second half of rows.
-    want = [1 + x[::2].sum(), 1 + x[1::2].sum(), bf[13], x[7], np.float16(x[9])]
+    want = [1 + x[::2].sum(), 1 + x[1::2].sum(), bf[13], x[7], np.float16(x[9]), 1]
     assert (got == np.array(want, f32)).all(), got[0] - want
     lane, k = np.mgrid[:32, :16]
     want = np.empty((32, 16))

@@ -19,7 +19,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 TIMEOUT_S = 300  # of a cell
 
 #: Notebooks whose outputs are counted, not measured or rounded: they are the same everywhere, but for lines of speeds.
-EXACT = {"06-your-own-kernel", "08-puzzles"}
+EXACT = {"06-your-own-kernel", "08-puzzles", "10-tensor-puzzles"}
 _SPEED = re.compile(r".* GB/s .*")
 _NUMBER = re.compile(r"[-+±]?(\d[\d,]*\.?\d*|\.\d+)(e[-+]?\d+)?|\b(nan|inf)\b")
 _ADDRESS = re.compile(r"0x[0-9a-f]+")

@@ -16,7 +16,7 @@ each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path
 #: Notebooks that take 5 to 26 s. The functions that they call have fast tests.
 SLOW = {
     "01-gated-activations", "02-gemm-epilogues", "04-convolution", "05-attention", "06-your-own-kernel",
-    "07-transformer", "08-puzzles",
+    "07-transformer", "08-puzzles", "09-tensor-cores", "10-tensor-puzzles",
 }  # fmt: skip
 HOW = "run `python -m tests.house.stored_notebooks"
 

@@ -50,7 +50,8 @@ GROUPS = [
     "test_linear_cross_entropy.py test_tape.py test_modules.py",
     "simulated_arrays.py simulated_launches.py test_captured_alignment.py test_tracing.py test_tracing_kernels.py "
     "test_puzzles.py test_debugger.py test_compile_errors.py test_compiled_launches.py test_compiled_names.py "
-    "test_events.py test_compiled_steps.py test_files.py test_exchange.py test_distributed.py",
+    "test_events.py test_compiled_steps.py test_files.py test_exchange.py test_distributed.py test_device_copies.py "
+    "test_device_kernels.py",
     "test_elementwise_inspect.py test_elementwise_reductions_own.py test_elementwise_reductions_object.py "
     "test_extreme_gradients.py",
     "test_fft.py test_fft_plans.py test_fft_errors.py test_plan_base.py test_casts.py test_casts_float8.py "

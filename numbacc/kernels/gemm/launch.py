@@ -216,7 +216,8 @@ def _tile(
         epilogue = _START + (_HEAVY if is_heavy else _EPILOGUE) * tall * wide / largest
         return rounds * (product + epilogue) if turns == 1 else rounds * max(product, epilogue) + epilogue
 
-    return min((tile for tile in TILES if tile[1] > COLUMNS or sums == 1), key=cycles)
+    # Two halves need 128 columns, and are not faster in turns.
+    return min((tile for tile in TILES if sums == 1 or (tile[1] > COLUMNS and tile[2] == 1)), key=cycles)
 
 
 def _map(view: MatrixView, shape: tuple[int, int, int], down: bool, high: int, depth: int) -> MapOf:

@@ -803,8 +803,8 @@ def _choosing(spec: RowSpec, io: SimpleNamespace) -> SimpleNamespace:
         ``find(asked, ins, here, item, step, line, steps)``: (the element at the row's index, whether this thread
         writes it, whether this thread stores the row's own result); to be called before the row is written;
         ``last(results, more, asked, line)``: the arguments of the formula's function after the numbers;
-        ``choose(outs, here, out_steps, results, chosen, asked, line)``: write the element at the index, and return (the row's
-        own result, whether this thread stores it).
+        ``choose(outs, here, out_steps, results, chosen, asked, line)``: write the element at the index, and return (the
+        row's own result, whether this thread stores it).
     """
     if spec.factor is None:
         return SimpleNamespace(find=none, last=_results_and_scalars, choose=_same_results)

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ....base import _numba
-from ....base._numba import SIMULATED, cuda, types
+from ....base._numba import cuda, types
 from .block_state import block, thread, together
-from .emitting import Emitter, generated
+from .emitting import Emitter, composed, generated
 
 __all__ = [
     "block_broadcast", "block_exclusive_scan", "block_reduce", "block_scan", "block_sort", "block_top_k", "shfl_bfly",
@@ -149,29 +149,24 @@ def _get(slot: int, like: Any) -> Any:
 # ---------------------------------------------------------------- in Python, for GPU and simulator alike
 
 
-def _device(function: Callable[..., Any]) -> Any:
-    """Make a device function that Numba compiles, and that the simulator runs as it is."""
-    return cuda.jit(device=True)(function) if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
-
-
-@_device
+@composed
 def thread_rank() -> Any:
     """Return the thread's number in its block, counted along x first."""
     return cuda.threadIdx.x + cuda.blockDim.x * (cuda.threadIdx.y + cuda.blockDim.y * cuda.threadIdx.z)
 
 
-@_device
+@composed
 def _warps() -> Any:
     return (cuda.blockDim.x * cuda.blockDim.y * cuda.blockDim.z) >> 5
 
 
-@_device
+@composed
 def warp_broadcast(x: Any, lane: int) -> Any:
     """Return x of the thread with this lane of the warp."""
     return shfl_idx(x, lane)
 
 
-@_device
+@composed
 def warp_reduce(function: Callable[..., Any], x: Any) -> Any:
     """Combine x of all threads of the warp by function(x, y); all threads get the result.
 
@@ -184,7 +179,7 @@ def warp_reduce(function: Callable[..., Any], x: Any) -> Any:
     return function(x, shfl_bfly(x, 1))
 
 
-@_device
+@composed
 def warp_scan(function: Callable[..., Any], x: Any) -> Any:
     """Combine x of all lanes up to the thread's own, in their order, by an associative function(x, y)."""
     lane = thread_rank() & 31
@@ -195,14 +190,14 @@ def warp_scan(function: Callable[..., Any], x: Any) -> Any:
     return x
 
 
-@_device
+@composed
 def warp_exclusive_scan(function: Callable[..., Any], x: Any, initial: Any) -> Any:
     """Combine `initial` and x of all lanes before the thread's own, in their order, by an associative function."""
     before = shfl_up(warp_scan(function, x), 1)
     return initial if thread_rank() & 31 == 0 else function(initial, before)
 
 
-@_device
+@composed
 def block_broadcast(x: Any, rank: int) -> Any:
     """Return x of the thread with this number in the block."""
     cuda.syncthreads()  # nobody reads the board any more
@@ -212,7 +207,7 @@ def block_broadcast(x: Any, rank: int) -> Any:
     return _get(0, x)
 
 
-@_device
+@composed
 def block_reduce(function: Callable[..., Any], x: Any) -> Any:
     """Combine x of all threads of the block by function(x, y); all threads get the result, with the same bits.
 
@@ -233,7 +228,7 @@ def block_reduce(function: Callable[..., Any], x: Any) -> Any:
     return shfl_idx(x, 0)
 
 
-@_device
+@composed
 def _of_warps_before(function: Callable[..., Any], total: Any) -> Any:
     """Return the totals of all warps before the thread's own, combined; anything in the first warp.
 
@@ -249,7 +244,7 @@ def _of_warps_before(function: Callable[..., Any], total: Any) -> Any:
     return shfl_idx(found, max((rank >> 5) - 1, 0))
 
 
-@_device
+@composed
 def block_scan(function: Callable[..., Any], x: Any) -> Any:
     """Combine x of all threads up to the thread's own, in their order, by an associative function(x, y)."""
     x = warp_scan(function, x)
@@ -257,7 +252,7 @@ def block_scan(function: Callable[..., Any], x: Any) -> Any:
     return function(before, x) if thread_rank() >> 5 else x
 
 
-@_device
+@composed
 def block_exclusive_scan(function: Callable[..., Any], x: Any, initial: Any) -> Any:
     """Combine `initial` and x of all threads before the thread's own, in their order, by an associative function."""
     x = warp_scan(function, x)
@@ -268,7 +263,7 @@ def block_exclusive_scan(function: Callable[..., Any], x: Any, initial: Any) -> 
     return found if rank & 31 == 0 else function(found, mine)
 
 
-@_device
+@composed
 def _is_before(key: Any, value: Any, other: Any, others_value: Any) -> Any:
     """Return whether a pair comes first in ascending order. NaN comes last; equal keys are ordered by their values."""
     if key < other or (other != other and key == key):
@@ -278,7 +273,7 @@ def _is_before(key: Any, value: Any, other: Any, others_value: Any) -> Any:
     return value < others_value
 
 
-@_device
+@composed
 def block_sort(key: Any, value: Any, descending: bool) -> Any:
     """Sort the pairs (key, value) of all threads: thread k of the block gets the k-th pair, as a tuple.
 
@@ -312,7 +307,7 @@ def block_sort(key: Any, value: Any, descending: bool) -> Any:
     return key, value
 
 
-@_device
+@composed
 def block_top_k(key: Any, value: Any, k: int) -> Any:
     """Find the k largest keys of a block: thread j < k gets the j-th largest and its value.
 

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....base import _numba
-from ....base._numba import SIMULATED, types
-from .. import instructions
+from ....base._numba import COMPILES, cuda, types
 
-__all__ = ["HOPPER", "Emitter", "generated", "literal", "ptx", "tuple_type"]
+if COMPILES:
+    from .. import instructions
+
+__all__ = ["HOPPER", "Emitter", "composed", "generated", "literal", "ptx", "tuple_type"]
 
 #: The compute capability of instructions that only Hopper has (sm_90a).
 HOPPER = "9.0a"
@@ -142,7 +144,7 @@ def literal(kind: Any, name: str, allowed: Sequence[int] | None = None) -> int:
     return found
 
 
-if SIMULATED:
+if not COMPILES:
     _made: Callable[..., Any] = lambda twin, typed, prefer_literal, since: twin  # noqa: E731
 else:
 
@@ -213,6 +215,11 @@ def generated(
         since: the oldest compute capability.
     """
     return lambda twin: _made(twin, typed, literals, since)
+
+
+def composed(function: Callable[..., Any]) -> Any:
+    """Make a device function of other device functions: Numba compiles it, and the simulator runs it as it is."""
+    return cuda.jit(device=True, forceinline=True)(function) if COMPILES else cuda.jit(device=True)(function)
 
 
 def ptx(

@@ -15,13 +15,35 @@ import numpy as np
 
 from ....base._numba import types
 from .block_state import global_bytes, together
-from .emitting import Emitter, generated, literal, ptx, tuple_type
+from .emitting import Emitter, composed, generated, literal, ptx, tuple_type
 
 __all__ = [
-    "accumulator_as_a", "cvt_bf16x2", "cvt_e4m3x2", "cvt_e5m2x2", "cvt_f16x2", "fill_fragment", "fragment_bits",
-    "fragment_floats", "fragment_map", "fragment_map_positions", "fragment_map_rows", "fragment_part",
-    "fragment_reduce_rows", "ld_global_part", "pack_bf16", "pack_e4m3", "pack_e5m2", "pack_f16", "quad_reduce",
-    "st_global_fragment", "st_global_part", "unpack_bf16", "unpack_f16", "unroll",
+    "accumulator_as_a",
+    "cvt_bf16x2",
+    "cvt_e4m3x2",
+    "cvt_e5m2x2",
+    "cvt_f16x2",
+    "fill_fragment",
+    "fragment_bits",
+    "fragment_column",
+    "fragment_floats",
+    "fragment_map",
+    "fragment_map_positions",
+    "fragment_map_rows",
+    "fragment_part",
+    "fragment_reduce_rows",
+    "fragment_row",
+    "ld_global_part",
+    "pack_bf16",
+    "pack_e4m3",
+    "pack_e5m2",
+    "pack_f16",
+    "quad_reduce",
+    "st_global_fragment",
+    "st_global_part",
+    "unpack_bf16",
+    "unpack_f16",
+    "unroll",
 ]  # fmt: skip
 
 Fragment = tuple[Any, ...]
@@ -40,6 +62,18 @@ def position(k: int, columns: int) -> tuple[int, int]:
 def row_of(k: int, columns: int) -> int:
     """Return which of the thread's rows item k of a fragment of sums is in."""
     return k // (4 * columns) * 2 + k % 4 // 2
+
+
+@composed
+def fragment_row(k: Any, columns: int) -> Any:
+    """Return the row of item k of a fragment of sums with `columns` tiles of 8 columns, from the thread's first row."""
+    return k // (4 * columns) * 16 + k % 4 // 2 * 8
+
+
+@composed
+def fragment_column(k: Any, columns: int) -> Any:
+    """Return the column of item k of a fragment of sums, from the thread's first column, 2 (lane % 4)."""
+    return k // 4 % columns * 8 + k % 2
 
 
 # ---------------------------------------------------------------- making and mapping

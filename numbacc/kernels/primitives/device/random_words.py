@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ....base._numba import SIMULATED, cuda, types
+from ....base._numba import COMPILES, cuda, types
 from ....base.dtypes import TABLE
 from ....reference import random as reference
-from ...random import box_muller, philox
 from .emitting import Emitter, generated, tuple_type
 
 __all__ = ["philox_integers", "philox_normal_v4", "philox_random", "philox_random_v4", "philox_words"]
@@ -24,9 +23,20 @@ _BITS = np.uint32(32 - _FLOAT32.significand_bits)
 _UNIT = np.float32(2.0**-_FLOAT32.significand_bits)
 
 
+if COMPILES:
+    from ...random import box_muller, philox
+
+    _words, _product, _normals = philox.words, philox.product, box_muller.box_muller
+
+
+def _inlined(function: Callable[..., Any]) -> Any:
+    """Make an inlined device function, which only the compiler calls."""
+    return cuda.jit(device=True, forceinline=True)(function) if COMPILES else function
+
+
 def _compiled(function: Callable[..., Any], result: Any, *operands: Any) -> Any:
     """Return the typing of a device function that Numba compiles."""
-    made = function if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
+    made = _inlined(function)
 
     def typed(typing: Any, *kinds: Any) -> Any:
         dispatcher = typing.resolve_value_type(made)
@@ -40,14 +50,11 @@ def _compiled(function: Callable[..., Any], result: Any, *operands: Any) -> Any:
     return typed
 
 
-_words, _low, _product, _normals = philox.words, philox.low, philox.product, box_muller.box_muller
-
-
 def _random_of(word):
     return np.float32(np.uint32(word) >> _BITS) * _UNIT
 
 
-_random_in_kernels = _random_of if SIMULATED else cuda.jit(device=True, forceinline=True)(_random_of)
+_random_in_kernels = _inlined(_random_of)
 
 
 def _one(seed, position):
@@ -56,7 +63,7 @@ def _one(seed, position):
     return w0 if k == 0 else w1 if k == 1 else w2 if k == 2 else w3
 
 
-_one_in_kernels = _one if SIMULATED else cuda.jit(device=True, forceinline=True)(_one)
+_one_in_kernels = _inlined(_one)
 
 
 def _random_code(seed, position):

@@ -207,6 +207,8 @@ def tma_load_multicast(shared: int, tensor_map: Any, coordinates: tuple[int, ...
 
 def _written(tensor_map: Any, coordinates: Any, shared: Any, what: str) -> tuple[Any, Any, Any]:
     """Return (values, addresses, fields) of the elements that a store writes."""
+    if any(int(each) < 0 for each in coordinates):
+        raise ValueError(f"{what} at {tuple(map(int, coordinates))}: a store begins inside of the array's axes")
     places, where, exists, fields = _in_box(tensor_map, coordinates, shared)
     state: BlockState = block()
     state.check_fenced(places.ravel(), what)
@@ -230,7 +232,7 @@ def tma_store(tensor_map: Any, coordinates: tuple[int, ...], shared: int) -> Non
     """Begin to copy a box from shared memory to an array, as part of the thread's bulk group.
 
     One thread calls this. Before, each thread that wrote the bytes calls `fence_proxy_async`, and all meet at a
-    barrier. Elements outside of the array are skipped.
+    barrier. Elements beyond the array's end are skipped; unlike those of loads, coordinates are not negative.
     """
     values, where, fields = _written(tensor_map, coordinates, shared, "tma_store")
     if where.size:
