@@ -202,6 +202,7 @@ class GroupedPlan(Plan[Any]):
                 numbers=self._count,
                 sums=1,
                 formula=self._task.formula,
+                is_heavy=self._epilogue.is_heavy,
                 sizes=2,
             ),
             starts,

@@ -68,8 +68,12 @@ class PythonEpilogue:
         first = [name for name, is_array in zip(names, arrays, strict=True) if is_array]
         given = [*sums, *first, *(name for name in names if name not in first)]
         scalar, numpy = (choosing(each, given, [*sums, *names]) for each in (self.scalar, self.numpy))
-        # In 16 bits, a call of `math` takes longer than the memory accesses.
-        return Formula(f"gemm.epilogue.{self.name}", scalar, numpy, heavy=(2,) if calls_math(self.scalar) else ())
+        return Formula(f"gemm.epilogue.{self.name}", scalar, numpy)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether it calls a function of `math`, which takes longer than the rest of an epilogue."""
+        return calls_math(self.scalar)
 
     @cached_property
     def gradient(self) -> EpilogueGradient:

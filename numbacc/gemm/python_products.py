@@ -193,6 +193,7 @@ class EpiloguePlan(Plan[Result]):
             numbers=len(call.operands) - len(operands),
             sums=call.epilogue.sums,
             formula=self.map.task.formula,
+            is_heavy=call.epilogue.is_heavy,
         )
         return order_of(found, starts, self.device, multiprocessors(self.device))
 

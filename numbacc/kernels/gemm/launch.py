@@ -52,6 +52,7 @@ class KernelProduct(NamedTuple):
         numbers: how many operands are numbers.
         sums: as in `GemmSpec`.
         formula: the epilogue.
+        is_heavy: whether it calls a function of `math`.
         sizes: the number of the array with the sizes of groups, or -1. With groups, the shape has one dimension of the
             batch, which is that of `b` and of operands that groups have for themselves.
     """
@@ -67,6 +68,7 @@ class KernelProduct(NamedTuple):
     numbers: int
     sums: int
     formula: Formula
+    is_heavy: bool = False
     sizes: int = -1
 
 
@@ -101,8 +103,8 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     if is_grouped and (n % 2 or count > MOST_GROUPS):
         return None
     # Groups of equal size are the likeliest.
-    high, is_heavy = _up(m, count) if is_grouped else m, bool(flat.formula.heavy)
-    *tile, turns = _tile(count, high, n, k, item, flat.sums, is_heavy, multiprocessors)
+    high = _up(m, count) if is_grouped else m
+    *tile, turns = _tile(count, high, n, k, item, flat.sums, flat.is_heavy, multiprocessors)
     spec = GemmSpec(
         dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tile[0], tile[1]), formula=flat.formula,
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
