@@ -18,6 +18,7 @@ SUBJECTS = {
     "fft": "Fourier transforms against torch and CuPy",
     "gated": "gated activations, own gates too, against the speed of copies, torch, torch.compile and Liger",
     "gemm": "matrix products and their epilogues against torch and nvmath",
+    "gemm_epilogues": "products with Python epilogues, gated layers and groups against cuBLASLt and torch.compile",
     "gemm_grid": "the part of gemm that takes many shapes: the choice of algorithm, against torch",
     "model": "a transformer's training step, and its last layer with the loss, against torch and Liger",
     "jax": "numbacc.jax: the time of a call in a compiled function, and large arrays, against JAX's own functions",
@@ -33,7 +34,7 @@ SUBJECTS = {
 
 
 def _listed() -> str:
-    return "\n".join(["What can be measured:", *(f"  {name:11s} {what}" for name, what in SUBJECTS.items())])
+    return "\n".join(["What can be measured:", *(f"  {name:14s} {what}" for name, what in SUBJECTS.items())])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

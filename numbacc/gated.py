@@ -17,14 +17,14 @@ Sources: Dauphin et al. 2017 (arXiv:1612.08083); Shazeer 2020 (arXiv:2002.05202)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from .arrays import operands
+from .arrays import creation, operands
 from .arrays.operands import Array
 from .base.dtypes import FLOATS, info
 from .base.keywords import explain
-from .base.layout import Layout, View, check_rank, check_same_device, dense_like, normalize_axis, view
+from .base.layout import Layout, View, argument_of, check_rank, check_same_device, dense_like, normalize_axis, view
 from .errors import DTypeError, OptionError, ShapeError, UnsupportedError, shown, unknown
 from .functions.formula import Formula
 from .functions.gates import FORMULAS, own_gate
@@ -34,7 +34,7 @@ from .kernels.elementwise.launch import MapTask
 from .plan.base import check_out, outs_of
 from .plan.cache import PlanCache, functions_of
 from .plan.calls import planned
-from .plan.saved import Saved, check_kept
+from .plan.saved import Saved, check_kept, saves
 from .plan.tasks import MapPlan
 from .reference import gated as reference
 from .runtime.streams import handle_of
@@ -49,6 +49,8 @@ __all__ = [
     "cache_info",
     "cache_limit",
     "forward",
+    "linear",
+    "linear_backward",
     "register",
 ]
 
@@ -179,6 +181,198 @@ def backward(
         array([ 1.,  2.,  3., -2.])
     """
     return _find("backward", (dy, x), kind, axis, gate, out, handle_of(stream))
+
+
+def linear(
+    x: Any,
+    w: Any,
+    kind: str = "swiglu",
+    *,
+    gate: str = "second",
+    return_saved: bool = False,
+    tune: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> Array:
+    """Compute y = a * g(b), where (a, b) are the two halves of the columns of x w.
+
+    On a GPU of compute capability 9.0, one kernel computes the product and the gate of 16-bit floats, and the product
+    is not written to memory unless `return_saved` is True. Elsewhere the library's product is followed by one
+    elementwise kernel. Both apply the gate to unrounded sums.
+
+    Args:
+        x: (..., in) of float32, float64, float16 or bfloat16, as `gemm.matmul` reads it.
+        w: (in, 2 * features), of x's dtype: the weights of a, then the weights of b. Pass a weight (2 * features, in), as
+            torch's Linear has it, as w.T.
+        kind, gate: as in `forward`.
+        return_saved: whether to return a second object for `linear_backward(dy, saved)`. It holds x, w, the product and
+            the options. x and w must not change until then.
+        tune: whether to measure the library's algorithms, see `gemm.matmul`.
+        out: array for y, (..., features), of x's dtype.
+
+    Returns:
+        y; `out` if given. With return_saved, (y, saved).
+
+    Raises:
+        ShapeError: the shapes do not fit, or w has an odd number of columns.
+        DTypeError, LayoutError, DeviceError: see `gemm.matmul`; with return_saved, out shares memory with x or w.
+        OptionError: kind, gate, tune or stream is unknown.
+
+    Example:
+        >>> x, w = np.array([[1.0, 2.0]]), np.array([[3.0, 1.0], [0.0, 1.0]])
+        >>> gated.linear(x, w, "reglu")  # a is [3], b is [3]
+        array([[9.]])
+    """
+    handle = handle_of(stream)
+    rows, weights = _checked_product(x, w, kind, gate, handle)
+    if not saves(return_saved):
+        found = _product(rows, weights, _forward_epilogue(kind, gate, False), (), out, tune, handle)
+        return found if out is None else out
+    check_kept(("x", "w"), (rows, weights), out, handle)
+    shape = (*rows.shape[:-1], weights.shape[1])
+    half = shape[-1] // 2
+    where = argument_of(operands.layout_of(rows).device)
+    product = creation.empty(shape, rows.dtype, device=where, stream=handle)
+    y = out
+    if y is None:
+        y = creation.empty((*shape[:-1], half), rows.dtype, device=where, stream=handle)
+    outs = (y, product[..., :half], product[..., half:])
+    _product(rows, weights, _forward_epilogue(kind, gate, True), (), outs, tune, handle)
+    options = {"kind": kind, "gate": gate}
+    return y, Saved("gated.linear", {"x": rows, "w": weights, "product": product}, options)
+
+
+def linear_backward(
+    dy: Any,
+    x: Any,
+    w: Any = None,
+    kind: str = "swiglu",
+    *,
+    gate: str = "second",
+    tune: bool = False,
+    out: Any = None,
+    stream: Any = None,
+) -> tuple[Array, Array]:
+    """Return the gradients of a loss with respect to x and w, given dy, its gradient with respect to y = linear(x, w).
+
+    With (da, db) the gradients of the two halves of the product, dx = (da, db) wᵀ and dw = xᵀ (da, db).
+
+    Args:
+        dy: array of y's shape, and x's dtype and device.
+        x: the saved object of `linear(..., return_saved=True)`, as in `linear_backward(dy, saved)`. Or x itself: then
+            the product is computed again, and its epilogue computes (da, db).
+        w, kind, gate: the same values as in `linear`, if no saved object is given.
+        tune: whether to measure the library's algorithms, see `gemm.matmul`.
+        out: arrays for (dx, dw). One of them may be None.
+
+    Returns:
+        dx, dw, with the shapes and the dtype of x and w.
+
+    Raises:
+        ShapeError: dy does not have y's shape, or the shapes of x and w do not fit.
+        OptionError: w is missing, out does not have two entries, or an argument differs from the saved one.
+        `linear` documents the other errors.
+
+    Example:
+        >>> x, w = np.array([[1.0, 2.0]]), np.array([[3.0, 1.0], [0.0, 1.0]])
+        >>> y, saved = gated.linear(x, w, "reglu", return_saved=True)
+        >>> dx, dw = gated.linear_backward(np.ones((1, 1)), saved)
+        >>> dx
+        array([[12.,  3.]])
+    """
+    handle, product = handle_of(stream), None
+    if type(x) is Saved:
+        given = {"w": w, "kind": kind, "gate": gate}
+        x.check("gated.linear", given, {"w": None, "kind": "swiglu", "gate": "second"})
+        w, product, kind, gate = x.arrays["w"], x.arrays["product"], x.options["kind"], x.options["gate"]
+        x = x.arrays["x"]
+    elif w is None:
+        raise OptionError("w is missing: pass w, or the saved object of linear(..., return_saved=True) instead of x")
+    rows, weights = _checked_product(x, w, kind, gate, handle)
+    seed = operands.as_array(dy, "dy", handle)
+    shape = (*rows.shape[:-1], weights.shape[1] // 2)
+    if tuple(seed.shape) != shape:
+        raise ShapeError(f"dy has shape {tuple(seed.shape)}; y = linear(x, w) has shape {shape}")
+    if seed.dtype != rows.dtype:
+        raise DTypeError(f"dy has dtype {seed.dtype} but x has {rows.dtype}; convert one of them")
+    if product is not None:
+        slopes = backward(seed, product, kind, gate=gate, stream=handle)
+    else:
+        where = argument_of(operands.layout_of(rows).device)
+        slopes = creation.empty((*shape[:-1], 2 * shape[-1]), rows.dtype, device=where, stream=handle)
+        halves = slopes[..., : shape[-1]], slopes[..., shape[-1] :]
+        _product(rows, weights, _backward_epilogue(kind, gate), (seed,), halves, tune, handle)
+    from .gemm.gradients import matmul_backward
+
+    dx, dw = matmul_backward(slopes, rows, weights, tune=tune, out=out, stream=handle)
+    assert dx is not None and dw is not None
+    return dx, dw
+
+
+linear.backward = linear_backward  # type: ignore[attr-defined]
+
+
+def _checked_product(x: Any, w: Any, kind: Any, gate: Any, handle: int) -> tuple[Any, Any]:
+    """Return x and w as arrays, after the checks that name them."""
+    _notice(kind)
+    _check_options(kind, gate)
+    rows, weights = operands.as_array(x, "x", handle), operands.as_array(w, "w", handle)
+    one, other = operands.layout_of(rows), operands.layout_of(weights)
+    _check_arrays((other, one), ("w", "x"))
+    if not one.ndim or other.ndim != 2 or one.shape[-1] != other.shape[0]:
+        hint = "; pass a weight (out, in), as torch's Linear has it, as w.T" * (other.shape[-1:] == one.shape[-1:])
+        raise ShapeError(f"x has shape {one.shape} and w {other.shape}; they must be (..., in) and (in, out){hint}")
+    if other.shape[1] % 2:
+        raise ShapeError(f"w has shape {other.shape}: its {other.shape[1]} columns cannot be split into two halves")
+    return rows, weights
+
+
+def _product(x: Any, w: Any, epilogue: Any, others: tuple[Any, ...], out: Any, tune: bool, handle: int) -> Any:
+    """Return the results of a product with an epilogue of its two halves."""
+    from .gemm.product import matmul
+
+    return matmul(x, w, epilogue=epilogue, operands=others, tune=tune, out=out, stream=handle)
+
+
+@lru_cache(maxsize=256)
+def _epilogue(direction: str, formula: Formula, gate: str, keeps: bool) -> Any:
+    """Return an epilogue of the sums of both halves: of `linear`, with the sums as results too if it keeps them."""
+    from .gemm.python_epilogue import PythonEpilogue
+
+    is_first, name = gate == "first", formula.name.rpartition(".")[2]
+    scalar, numpy = (_of_halves(each, direction, is_first, keeps) for each in (formula.function, formula.reference))
+    count, results = (1, 2) if direction == "backward" else (0, 1 + 2 * keeps)
+    return PythonEpilogue(name, scalar, numpy, count, ("",) * results, sums=2)
+
+
+def _of_halves(function: Callable[..., Any], direction: str, is_first: bool, keeps: bool) -> Callable[..., Any]:
+    """Return a gate's function with its arguments in the order of epilogues: both sums, then dy."""
+
+    def forward(a, b):  # type: ignore[no-untyped-def]
+        return function(b, a) if is_first else function(a, b)
+
+    def keeping(a, b):  # type: ignore[no-untyped-def]
+        return forward(a, b)[0], a, b
+
+    def backward(a, b, dy):  # type: ignore[no-untyped-def]
+        if is_first:
+            db, da = function(dy, b, a)
+            return da, db
+        return function(dy, a, b)
+
+    return backward if direction == "backward" else keeping if keeps else forward
+
+
+def _forward_epilogue(kind: str, gate: str, keeps: bool) -> Any:
+    return _epilogue("forward", _formula("forward", kind), gate, keeps)
+
+
+def _backward_epilogue(kind: str, gate: str) -> Any:
+    return _epilogue("backward", _formula("backward", kind), gate, False)
+
+
+def _formula(direction: str, kind: str) -> Formula:
+    return _own[kind][direction] if kind in _own else FORMULAS[f"gated.{direction}.{kind}"]
 
 
 def register(kind: str, gate: Callable[[float], float], slope: Callable[[float], float] | None = None) -> None:
@@ -317,7 +511,7 @@ def _plan(
         writes = [view(k, 0, a.strides, shape) for k, a in enumerate(outputs)]
     if gate == "first":
         writes.reverse()
-    formula = _own[kind][direction] if kind in _own else FORMULAS[f"gated.{direction}.{kind}"]
+    formula = _formula(direction, kind)
     return MapPlan(
         MapTask(
             op=f"gated.{direction}",

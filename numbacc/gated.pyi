@@ -23,6 +23,8 @@ __all__ = [
     "cache_info",
     "cache_limit",
     "forward",
+    "linear",
+    "linear_backward",
     "register",
 ]
 
@@ -115,6 +117,48 @@ class _Functions:
         ) -> MapPlan[DeviceArray]: ...
         backward: _Functions.backward
 
+    class linear(_Function):
+        @overload
+        def __call__(
+            self, x: NumPyArray, w: NumPyArray, kind: GatedKind | RegisteredKind = 'swiglu', *, gate: Gate = 'second',
+            return_saved: Literal[False] = False, tune: bool = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, w: AnyArray, kind: GatedKind | RegisteredKind = 'swiglu', *, gate: Gate = 'second',
+            return_saved: Literal[False] = False, tune: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        @overload
+        def __call__(
+            self, x: NumPyArray, w: NumPyArray, kind: GatedKind | RegisteredKind = 'swiglu', *, gate: Gate = 'second',
+            return_saved: Literal[True], tune: bool = False, out: NumPyArray | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, w: AnyArray, kind: GatedKind | RegisteredKind = 'swiglu', *, gate: Gate = 'second',
+            return_saved: Literal[True], tune: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, Saved]: ...
+        @overload
+        def __call__(
+            self, x: AnyArray, w: AnyArray, kind: GatedKind | RegisteredKind = 'swiglu', *, gate: Gate = 'second',
+            return_saved: bool = False, tune: bool = False, out: AnyArray | None = None, stream: Any = None,
+        ) -> Any: ...
+        backward: _Functions.linear_backward
+
+    class linear_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray, x: NumPyArray | Saved, w: NumPyArray | None = None,
+            kind: GatedKind | RegisteredKind = 'swiglu', *, gate: Gate = 'second', tune: bool = False,
+            out: Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray, NumPyArray]: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray, x: AnyArray | Saved, w: AnyArray | None = None,
+            kind: GatedKind | RegisteredKind = 'swiglu', *, gate: Gate = 'second', tune: bool = False,
+            out: Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray, DeviceArray]: ...
+
 KINDS: tuple[GatedKind, ...]
 
 backward: _Functions.backward
@@ -128,5 +172,11 @@ def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[in
 
 forward: _Functions.forward
 """Compute y = a * g(b), where (a, b) are the two halves of x."""
+
+linear: _Functions.linear
+"""Compute y = a * g(b), where (a, b) are the two halves of the columns of x w."""
+
+linear_backward: _Functions.linear_backward
+"""Return the gradients of a loss with respect to x and w, given dy, its gradient with respect to y = linear(x, w)."""
 
 def register(kind: str, gate: Callable[[float], float], slope: Callable[[float], float] | None = None) -> None: ...

@@ -152,6 +152,10 @@ def fragment_row(k: Any, columns: int) -> Any:
     """Return the row of item k of a fragment of sums with `columns` tiles of 8 columns, from the thread's first row."""
 def ld_global_b32(address: int) -> int:
     """Load a 32-bit word from global memory."""
+def ld_global_part(
+    address: int, pitch: int, columns: int, size: int, rows: int, width: int, repeated: int,
+) -> Fragment:
+    """Load a matrix in global memory as the words of a fragment of 16 rows. Some rows or columns may not exist."""
 def ld_global_v2(address: int) -> tuple[int, ...]:
     """Load 8 bytes of global memory as two words."""
 def ld_global_v4(address: int) -> tuple[int, ...]:
@@ -214,6 +218,10 @@ def mul_rn(x: float, y: float) -> float:
     """Return x y, which the compiler does not fuse with a sum."""
 def pack_bf16(fragment: Fragment) -> Fragment:
     """Return neighbours of a float32 fragment as pairs of bfloat16, in 32-bit words."""
+def pack_e4m3(fragment: Fragment) -> Fragment:
+    """Return neighbours of a float32 fragment as pairs of float8_e4m3fn, in the low 16 bits of words."""
+def pack_e5m2(fragment: Fragment) -> Fragment:
+    """Return neighbours of a float32 fragment as pairs of float8_e5m2, in the low 16 bits of words."""
 def pack_f16(fragment: Fragment) -> Fragment:
     """Return neighbours of a float32 fragment as pairs of float16, in 32-bit words."""
 def philox_integers(seed: int, position: int, n: int) -> int:
@@ -260,6 +268,10 @@ def st_global_b32(address: int, word: int) -> None:
     """Store a 32-bit word to global memory."""
 def st_global_fragment(pairs: Fragment, address: int, pitch: int, columns: int) -> None:
     """Store packed sums to a matrix of 16-bit numbers in global memory."""
+def st_global_part(
+    words: Fragment, address: int, pitch: int, columns: int, size: int, rows: int, width: int,
+) -> None:
+    """Store the words of a fragment of 16 rows to a matrix in global memory: the reverse of `ld_global_part`."""
 def st_global_v2(address: int, words: tuple[int, ...]) -> None:
     """Store two words to global memory."""
 def st_global_v4(address: int, words: tuple[int, ...]) -> None:

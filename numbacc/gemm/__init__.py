@@ -8,6 +8,7 @@ add a bias, apply ReLU or GELU, keep the array that the backward pass needs, or 
 from ..base.keywords import explain
 from .epilogue import Epilogue
 from .gradients import matmul_backward
+from .grouped import grouped
 from .layers import linear, linear_backward, mlp, mlp_backward
 from .product import algorithms, cache_clear, cache_info, cache_limit, matmul
 
@@ -17,6 +18,7 @@ __all__ = [
     "cache_clear",
     "cache_info",
     "cache_limit",
+    "grouped",
     "linear",
     "linear_backward",
     "matmul",

@@ -28,6 +28,7 @@ __all__ = [
     "cache_clear",
     "cache_info",
     "cache_limit",
+    "grouped",
     "linear",
     "linear_backward",
     "matmul",
@@ -255,6 +256,21 @@ def cache_clear() -> None: ...
 def cache_info() -> CacheInfo: ...
 
 def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int | None]: ...
+
+@overload
+def grouped(
+    a: NumPyArray, b: NumPyArray, sizes: NumPyArray, *, epilogue: Callable[..., Any] | None = None,
+    operands: Sequence[Any] | None = None, alpha: float = 1.0,
+    out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None,
+    out: NumPyArray | Sequence[NumPyArray] | None = None, stream: Any = None,
+) -> NumPyArray: ...
+@overload
+def grouped(
+    a: AnyArray, b: AnyArray, sizes: AnyArray, *, epilogue: Callable[..., Any] | None = None,
+    operands: Sequence[Any] | None = None, alpha: float = 1.0,
+    out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None, out: AnyArray | Sequence[AnyArray] | None = None,
+    stream: Any = None,
+) -> DeviceArray: ...
 
 linear: _Functions.linear
 """Compute y = act(x w + bias) + residual, as one product with its epilogue."""

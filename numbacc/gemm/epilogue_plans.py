@@ -26,6 +26,9 @@ from ..reference import epilogues
 
 #: The plans of all threads and products, by the function that makes them and its arguments.
 plans = PlanCache(lambda make, *arguments: make(*arguments), count=4096)
+#: Products with Python epilogues: key of a call -> its plan, the values that the function read from outside, and the
+#: names of operands and results.
+quick_products: dict[Any, Any] = {}
 
 
 def _kept(make: Callable[..., MapPlan]) -> Callable[..., MapPlan]:

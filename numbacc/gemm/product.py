@@ -45,6 +45,7 @@ def _library_plan(
 def _forget() -> None:
     """Forget the algorithms that were chosen for the plans, and the plans of the kernels after products."""
     epilogue_plans.plans.clear()
+    epilogue_plans.quick_products.clear()
     if has_gpu():  # without a GPU no algorithm was chosen, and without Numba the library cannot be loaded
         matmul_library().algorithms.clear()
 

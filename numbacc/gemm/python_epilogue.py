@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from ..errors import OptionError, UnsupportedError
 from ..functions.formula import Formula, digest
+from ..functions.symbolic.arithmetic_intensity import calls_math
 from ..functions.symbolic.captured import Outside
 from ..functions.symbolic.derive import backward
 from ..functions.symbolic.vectorized import vectorized
@@ -68,6 +69,11 @@ class PythonEpilogue:
         given = [*sums, *first, *(name for name in names if name not in first)]
         scalar, numpy = (choosing(each, given, [*sums, *names]) for each in (self.scalar, self.numpy))
         return Formula(f"gemm.epilogue.{self.name}", scalar, numpy)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether it calls a function of `math`, which takes longer than the rest of an epilogue."""
+        return calls_math(self.scalar)
 
     @cached_property
     def gradient(self) -> EpilogueGradient:
@@ -167,3 +173,8 @@ def python_epilogue(given: Any) -> PythonEpilogue:
         made = PythonEpilogue(name, *meaning, len(numbers) - 1, tuple(results), function=fixed)
         found = _known[function] = made, outside
     return found[0]
+
+
+def outside_of(given: Any) -> Outside:
+    """Return the values that a function read from outside when its epilogue was made."""
+    return _known[python_function(given, "epilogue")][1]

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import operands as arrays_of
 from ..base.casts import cast
+from ..base.codes import CAPTURING, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
+from ..base.dispatch import launcher_class, runtime, simulated, tensor_launcher_class
 from ..base.dtypes import dtype, info, words
 from ..base.layout import (
     Layout,
@@ -26,16 +30,19 @@ from ..base.layout import (
 )
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown
 from ..kernels.elementwise.launch import MapTask
+from ..kernels.gemm.launch import KernelProduct, MatrixView, order_of, steps_of
 from ..libraries.products import bits
 from ..plan.base import Plan, Result, check_out
 from ..plan.tasks import MapPlan
+from ..runtime import contexts
 from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps
 from ..runtime.streams import handle_of
 from .arguments import checked_number, parsed
+from .epilogue_plans import quick_products
 from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, TYPES, GemmCall
-from .python_epilogue import PythonEpilogue, python_epilogue
+from .python_epilogue import PythonEpilogue, outside_of, python_epilogue
 
 #: Arguments of `matmul` that a Python function replaces -> what to do instead.
 _INSTEAD = {
@@ -121,9 +128,13 @@ class EpiloguePlan(Plan[Result]):
 
     def _key(self, addresses: Sequence[int]) -> Any:
         count = len(self.product.inputs)
-        return self.product._key((*addresses[:count], 0)), self.map._key((0, *addresses[count:]))
+        starts = tuple([address % 16 for address in addresses])
+        return self.product._key((*addresses[:count], 0)), self.map._key((0, *addresses[count:])), starts
 
     def _make(self, key: Any, trial: Trial | None) -> Any:
+        order = self._order(key[2])
+        if order is not None:
+            return FusedKernel(order, (self._usual[0], self._usual[1]), self.close, key[2])
         product, count, scratch = self.product, len(self.product.inputs), Scratch()
         tried = None
         if trial is not None:
@@ -139,6 +150,52 @@ class EpiloguePlan(Plan[Result]):
             steps, scratch, self.close, lambda addresses: self._key(addresses) == key, backend=self.backend,
             algorithm=f"{found.algorithm}; then one elementwise kernel", deterministic=found.deterministic,
         )  # fmt: skip
+
+    def _order(self, starts: Sequence[int]) -> Any:
+        """Return the launch of the kernel that computes everything, or None.
+
+        Args:
+            starts: the arrays' addresses modulo 16.
+        """
+        problem, call = self.problem, self.call
+        compute = "fast" if problem.types.multiple > 1 else "float32"
+        if isinstance(call.product.scale_c, Layout) or self.product._zeros or self.empty or problem.compute != compute:
+            return None
+        if call.product.a.ndim < 2 or call.product.b.ndim < 2 or not has_kernel(self.device):
+            return None
+        numbers = {name: number for number, name in enumerate(self.names)}
+        shape = (*problem.batch, problem.m, problem.n // call.epilogue.sums)
+
+        def seen(name: str, array: Layout, steps: Sequence[int] = ()) -> MatrixView:
+            return MatrixView(numbers[name], array.dtype.name, array.itemsize, tuple(steps) or steps_of(array, shape))
+
+        (*batch, k, n), column = problem.matrix_b.strides, (*[0] * len(problem.batch), 4, 0)
+        factors = []
+        for name, along in (("scale_a", column), ("scale_b", (*column[:-2], 0, 4))):
+            scale = getattr(call.product, name)
+            if isinstance(scale, Layout):
+                factors.append(seen(name, scale, along if scale.size > 1 else [0] * len(shape)))
+        c = problem.matrix_c if call.product.has_beta else None
+        operands = [each for each in call.operands if each != NUMBER]
+        found = KernelProduct(
+            shape=shape,
+            k=problem.k,
+            a=seen("a", problem.matrix_a, problem.matrix_a.strides),
+            b=seen("b", problem.matrix_b, (*batch, n, k)),
+            c=None if c is None else seen("c", c),
+            factors=tuple(factors),
+            operands=tuple(
+                seen(self.names[number], each) for number, each in enumerate(operands, len(self.product.inputs))
+            ),
+            outs=tuple(
+                seen(name, each) for name, each in zip(self.names[len(self.inputs) :], self.outputs, strict=True)
+            ),
+            numbers=len(call.operands) - len(operands),
+            sums=call.epilogue.sums,
+            formula=self.map.task.formula,
+            is_heavy=call.epilogue.is_heavy,
+        )
+        return order_of(found, starts, self.device, multiprocessors(self.device))
 
     # ------------------------------------------------------------ overlap, results, NumPy
 
@@ -210,7 +267,7 @@ class EpiloguePlan(Plan[Result]):
         given = {"a": a, "b": b, "c": c, "scale_a": scale_a, "scale_b": scale_b, "scale_c": scale_c}
         found, layouts = parsed(given, handle)
         others, own = operands_of(operands, handle)
-        outs = None if out is None else _outs(out, handle)
+        outs = None if out is None else outs_of(out, handle)
         layouts |= {f"operands[{k}]": each for k, each in enumerate(own)}
         needs = {name: getattr(wanted, name) for name in given}
         needs |= {f"operands[{k}]": each for k, each in enumerate(self.call.operands)}
@@ -228,6 +285,63 @@ class EpiloguePlan(Plan[Result]):
         found |= others | dict(zip(self.names[len(self.inputs) :], outs or (), strict=False))
         result: Result = self.run_on(found, alpha, beta, handle)
         return result if out is None else out
+
+
+#: True lets the simulator run the kernel, too. That takes seconds for a tile.
+simulates_kernel = False
+
+
+def has_kernel(device: int) -> bool:
+    """Return whether numbacc's kernel runs on a device: it needs Hopper's tensor cores and copy engine."""
+    return (simulates_kernel or not simulated()) and runtime().capability(device) == (9, 0)
+
+
+def multiprocessors(device: int) -> int:
+    """Return the number of multiprocessors of a GPU."""
+    return 2 if simulated() else int(launcher_class().limits(device).multiprocessors)
+
+
+class FusedKernel:
+    """The executable of the kernel that computes the product and its epilogue.
+
+    Args:
+        order: its launch.
+        usual: alpha and beta as words, for calls without scalars.
+        close: as in `Operation.close`.
+        starts: the arrays' addresses modulo 16.
+    """
+
+    library_bytes = workspace_bytes = 0
+    deterministic = True
+
+    def __init__(self, order: Any, usual: tuple[int, int], close: Sequence[tuple[int, ...]], starts: Sequence[int]):
+        self._launcher = tensor_launcher_class()(order)
+        self._usual, self._skips_beta = usual, not order.kernel.has_c
+        self._close, self._starts, self._device = tuple(close), list(starts), order.device
+        self.backend, self.direct = self._launcher.backend, not simulated()
+        tall, wide = order.kernel.tile
+        turns = ", alternating warpgroups" * (order.kernel.turns > 1)
+        self.algorithm = f"wgmma, tiles of {tall} x {wide}{turns}, {order.kernel.stages} stages, {order.described}"
+        self.ready, self.check = self._launcher.ready, self._launcher.check
+
+    def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """Launch the kernel after quick checks; see `Executable.launch`."""
+        for i, j, near, far in self._close:
+            if near < addresses[j] - addresses[i] < far:
+                return MAY_OVERLAP
+        if [address % 16 for address in addresses] != self._starts:
+            return WRONG_ALIGNMENT
+        if not contexts.is_current(self._device):
+            return WRONG_CONTEXT
+        if runtime().is_capturing(stream):
+            return CAPTURING
+        return self.launch_unchecked(stream, scratch, addresses, scalars)
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """Launch the kernel; see `Executable.launch_unchecked`."""
+        alpha, beta, *numbers = scalars or self._usual
+        own = (alpha, *numbers) if self._skips_beta else (alpha, beta, *numbers)
+        return self._launcher.launch_unchecked(stream, scratch, addresses, own)
 
 
 class _Part:
@@ -362,7 +476,8 @@ def operands_of(given: Any, handle: int) -> tuple[dict[str, Any], tuple[Any, ...
     return found, tuple(layouts)
 
 
-def _outs(out: Any, handle: int) -> list[Any]:
+def outs_of(out: Any, handle: int) -> list[Any]:
+    """Return the arrays for the results."""
     several = out if isinstance(out, (tuple, list)) else (out,)
     names = ["out"] if len(several) == 1 else [f"out[{k}]" for k in range(len(several))]
     return [arrays_of.as_array(each, name, handle) for each, name in zip(several, names, strict=True)]
@@ -380,6 +495,16 @@ def find(
         options: out_dtype, compute, whether beta is not 0, workspace_limit, tune.
         handle: the stream.
     """
+    key = _quick_key(given, epilogue, operands, options, out)
+    quick = None if key is None else quick_products.get(key)
+    if quick is not None and not quick[1].changed():
+        plan, _, names = quick
+        plans.hits = plan.used = plans.hits + 1
+        arrays = [each for each in operands or () if type(each) is not float]
+        found = dict(zip(names, (*arrays, *(out if type(out) is tuple else (out,))), strict=False))
+        found |= {"a": given["a"], "b": given["b"], "c": given["c"]}
+        found["numbers"] = [each for each in operands or () if type(each) is float]
+        return plan, found
     made = python_epilogue(epilogue)
     for name, instead in _INSTEAD.items():
         if given.get(name) is not None:
@@ -388,7 +513,7 @@ def find(
     others, own = operands_of(() if operands is None else operands, handle)
     if len(own) != made.count:
         raise OptionError(f"the epilogue {made.name} takes {made.count} operands after the sum; got {len(own)}")
-    outs = None if out is None else _outs(out, handle)
+    outs = None if out is None else outs_of(out, handle)
     out_dtype, compute, has_beta, limit, tune = options
     several = out_dtype if isinstance(out_dtype, (tuple, list)) else (out_dtype,) * len(made.results)
     if len(several) != len(made.results):
@@ -406,4 +531,46 @@ def find(
     plan = plans.find(("python", EpilogueCall(product, made, own, own_outs, wanted)))
     found |= others
     found |= dict(zip(plan.names[len(plan.inputs) :], outs or (), strict=False))
+    if key is not None:
+        if len(quick_products) >= _MOST_QUICK:
+            quick_products.clear()
+        names = [f"operands[{k}]" for k, each in enumerate(own) if each != NUMBER]
+        quick_products[key] = plan, outside_of(epilogue), [*names, *plan.names[len(plan.inputs) :]]
     return plan, found
+
+
+#: The most entries of `quick_products`.
+_MOST_QUICK = 1024
+
+
+def _quick_key(
+    given: Mapping[str, Any], epilogue: Any, operands: Any, options: tuple[Any, ...], out: Any
+) -> tuple[Any, ...] | None:
+    """Return a key for calls with device arrays, floats and the usual options; None for other calls."""
+    _, _, _, limit, tune = options
+    if type(epilogue) is not FunctionType or limit is not None or tune is not False or _has_others(*_others(given)):
+        return None
+    try:
+        c = given["c"]
+        return (
+            epilogue,
+            *options,
+            given["a"]._numbacc_layout,
+            given["b"]._numbacc_layout,
+            None if c is None else c._numbacc_layout,
+            out
+            if out is None
+            else tuple([each._numbacc_layout for each in out])
+            if type(out) is tuple
+            else out._numbacc_layout,
+            *[float if type(each) is float else each._numbacc_layout for each in operands or ()],
+        )
+    except Exception:  # attributes of foreign arrays may raise anything
+        return None
+
+
+_others = itemgetter("bias", "aux", "scale_a", "scale_b", "scale_c", "scale_d", "amax_d")
+
+
+def _has_others(bias: Any, aux: Any, a: Any, b: Any, c: Any, d: Any, amax: Any) -> bool:
+    return not (bias is aux is a is b is c is d is amax is None)

@@ -22,6 +22,7 @@ from benchmarks import (
     blocks,
     custom_kernels,
     flat_softmax,
+    gemm_epilogues,
     harness,
     peers,
     programs,
@@ -55,7 +56,7 @@ def report(place, monkeypatch):
     if place.name == "numpy" and has_gpu() and not simulated():
         skip("no gpu")  # numbers are drawn on the GPU
     if place.name != "gpu":
-        for module in (harness, custom_kernels, gated_bench):
+        for module in (harness, custom_kernels, gated_bench, gemm_epilogues):
             monkeypatch.setattr(module, "gpu_ms", timed_once)
         for module in (custom_kernels, gated_bench, elementwise_bench, rows, row_gradients, blocks):
             monkeypatch.setattr(module, "copy_of", lambda nbytes: lambda: None)
@@ -98,6 +99,15 @@ def test_layers_of_convolutions():
     for width, side in ((128, 28), (256, 14), (512, 7)):
         strided = [layer for layer in resnet if f"{width}->{width} 3x3 /2" in layer.name]
         assert [layer.x[1] for layer in strided] == [2 * side]
+
+
+def test_products_with_epilogues(place, report, monkeypatch):
+    sizes = {"ROWS": (24,), "WIDTHS": ((16, 8),), "GATED": ((8, 16, 8),), "FLOAT8": ((16, 16, 16),)}
+    for name, value in (sizes | {"GROUPED": ((8, 2, 16, 8, True), (9, 3, 16, 8, False))}).items():
+        monkeypatch.setattr(gemm_epilogues, name, value)
+    gemm_epilogues.run(report, quick=True)
+    found = all_right(report)
+    assert len(found) == 5 and "grid: relu(x + b)^2 bfloat16 24x16x8" in found
 
 
 def test_elementwise(place, report):

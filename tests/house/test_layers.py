@@ -28,9 +28,9 @@ FLOORS = (
     {"arrays", "libraries"},
     {"plan", "simulator", "compiled_steps"},
     {"device"},
-    FAMILIES - {"attention"},
-    # Its unfused path is made of products.
-    {"attention"},
+    FAMILIES - {"attention", "gated"},
+    # Attention's unfused path, and a gated layer, are made of products.
+    {"attention", "gated"},
     # Made of several families; and communication between processes.
     {"nn", "distributed"},
     {"cuda", "profiling", "tracing", "bridges"},
@@ -364,6 +364,7 @@ SMALL = {
     "kernels.elementwise.copy": "what device arrays need of kernels",
     "kernels.elementwise.optimizers": "formulas of kernels over lists of arrays",
     "kernels.fft.spec": "as kernels.attention.spec",
+    "kernels.gemm.tiles": "the order of tiles, so that the kernel reads straight down",
     "runtime.kernel_reports": "launches of GPUs use it, and it changes with the device code that writes the reports",
     "runtime.kernel_code": "launchers of GPUs and of the simulator share it",
     "simulator.compiled.functions": "a table that kernels look functions up in",

@@ -42,11 +42,11 @@ GROUPS = [
     "test_family_order.py test_scans.py test_scans_calls.py test_scans_chained.py",
     "test_index_gradients.py test_row_gradients.py test_clusters.py test_long_rows.py test_reduction_gradients.py "
     "test_maps.py test_unaligned_rows.py test_residual_norms.py",
-    "test_gated.py test_gated_errors.py test_gated_register.py test_record.py test_derive.py test_epilogue_kernels.py "
-    "test_saved.py",
+    "test_gated.py test_gated_errors.py test_gated_register.py test_gated_linear.py test_record.py "
+    "test_derive.py test_epilogue_kernels.py test_saved.py",
     "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py test_gemm_alignment.py "
     "test_gemm_gradients.py test_python_epilogues.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py "
-    "test_gemm_arguments.py "
+    "test_gemm_arguments.py test_epilogue_kernel.py "
     "test_linear_cross_entropy.py test_tape.py test_modules.py",
     "simulated_arrays.py simulated_launches.py test_captured_alignment.py test_tracing.py test_tracing_kernels.py "
     "test_puzzles.py test_debugger.py test_compile_errors.py test_compiled_launches.py test_compiled_names.py "

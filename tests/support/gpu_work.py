@@ -51,6 +51,15 @@ def _bias(x, out, stream):
     return gemm.matmul(x, x.T, bias=x[0, : x.shape[0]], epilogue="gelu_bias", out=out, stream=stream)
 
 
+def _epilogue(x, out, stream):
+    """A Python function of float16: by one kernel on Hopper, else by the library and an elementwise kernel."""
+    half = ew.astype(x, "float16", stream=stream)
+    operands = (half[0, : x.shape[0]], 0.5)
+    return gemm.matmul(
+        half, half.T, epilogue=lambda s, b, z: max(s + b, z), operands=operands, out=out, stream=stream
+    )  # fmt: skip
+
+
 def _convolution(x, out, stream):
     """Rows of x as pixels, with kernels of its first rows: fused, by an engine that repeats its bits."""
     image, kernels = x.reshape((1, *x.shape)), x[:24].reshape((8, 3, x.shape[1]))
@@ -126,6 +135,7 @@ WORK = {
     "gated": _gated,
     "matmul": _matmul,
     "bias": _bias,
+    "Python epilogue": _epilogue,
     "convolution": _convolution,
     "images": _images,
     "kernels": _kernels,

@@ -33,10 +33,14 @@ __all__ = [
     "fragment_part",
     "fragment_reduce_rows",
     "fragment_row",
+    "ld_global_part",
     "pack_bf16",
+    "pack_e4m3",
+    "pack_e5m2",
     "pack_f16",
     "quad_reduce",
     "st_global_fragment",
+    "st_global_part",
     "unpack_bf16",
     "unpack_f16",
     "unroll",
@@ -345,6 +349,95 @@ def st_global_fragment(pairs: Fragment, address: int, pitch: int, columns: int) 
         global_bytes(at, 4).view(np.uint32)[0] = int(pair)
 
 
+def _pairs(e: Emitter, columns: int, address: Any, pitch: Any, rows: Any, width: Any) -> Any:
+    """Yield (tile, half, address, whether it exists) of the neighbours in a fragment, in its order."""
+    b = e.builder
+    lines = [address, b.add(address, b.mul(pitch, e.constant(8, e.i64)))]
+    exists = [b.icmp_signed(">", rows, e.constant(8 * half, e.i64)) for half in range(2)]
+    for j in range(columns):
+        fits = b.icmp_signed(">", width, e.constant(8 * j, e.i64))
+        for half in range(2):
+            yield j, half, lines[half], b.zext(b.and_(fits, exists[half]), e.i32)
+
+
+def _ld_global_part(address: Any, pitch: Any, columns: Any, size: Any, rows: Any, width: Any, repeated: Any) -> Any:
+    wide, nbytes = literal(columns, "columns"), literal(size, "size", (4, 8))
+    once = literal(repeated, "repeated", (0, 1))
+    result = tuple_type("u32", 2 * wide * (nbytes // 4))
+
+    def emit(e: Emitter, address: Any, pitch: Any, _: Any, __: Any, rows: Any, width: Any, ___: Any) -> Any:
+        words: list[Any] = []
+        count = nbytes // 4
+        names = ["$0", "$1"][:count]
+        zeros = " ".join(f"mov.b32 {name}, 0;" for name in names)
+        place = "{" + ",".join(names) + "}" if count == 2 else "$0"
+        for j, half, line, exists in _pairs(e, wide, address, pitch, rows, width):
+            if once and half:
+                words += words[-count:]
+                continue
+            text = f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros}"
+            text += f" @p ld.global.{'v2.' if count == 2 else ''}b32 {place}, [${count}+{4 * nbytes * j}]; }}"
+            words += e.asm_many(text, [line, exists], e.i32, 2) if count == 2 else [e.asm(text, [line, exists], e.i32)]
+        return e.tuple(result, words)
+
+    i64 = types.int64
+    return result(i64, i64, columns, size, i64, i64, repeated), emit
+
+
+@generated(_ld_global_part, since=(5, 0))
+def ld_global_part(address: int, pitch: int, columns: int, size: int, rows: int, width: int, repeated: int) -> Fragment:
+    """Load a matrix in global memory as the words of a fragment of 16 rows. Some rows or columns may not exist.
+
+    Elements of 16 bits make words as `pack_bf16` does, and elements of 32 bits as `fragment_bits` does. Words
+    that do not exist are 0.
+
+    Args:
+        address: of the thread's first row and column, as in `st_global_fragment`.
+        pitch: bytes from one row to the next.
+        columns: tiles of 8 columns, a constant.
+        size: bytes of two neighbours, 4 or 8, a constant. Addresses are multiples of it.
+        rows, width: how many rows and columns of the matrix follow, from the thread's first ones on.
+        repeated: 1 if all rows are the first one, a constant; the words of its second row are then not loaded.
+    """
+    words: list[int] = []
+    for j in range(columns):
+        for half in range(2):
+            at = int(address) + 4 * size * j + (0 if repeated else 8 * half * int(pitch))
+            exists = rows > (0 if repeated else 8 * half) and width > 8 * j
+            words += [int(x) for x in global_bytes(at, size).view(np.uint32)] if exists else [0] * (size // 4)
+    return tuple(words)
+
+
+def _st_global_part(words: Any, address: Any, pitch: Any, columns: Any, size: Any, rows: Any, width: Any) -> Any:
+    wide, nbytes = literal(columns, "columns"), literal(size, "size", (2, 4, 8))
+
+    def emit(e: Emitter, value: Any, address: Any, pitch: Any, _: Any, __: Any, rows: Any, width: Any) -> None:
+        items, count = e.items(value), max(nbytes // 4, 1)
+        kind = {2: "u16", 4: "b32", 8: "v2.b32"}[nbytes]
+        place = "{$2,$3}" if count == 2 else "$2"
+        for k, (j, _half, line, exists) in enumerate(_pairs(e, wide, address, pitch, rows, width)):
+            text = f"{{ .reg .pred p; setp.ne.b32 p, $1, 0; @p st.global.{kind} [$0+{4 * nbytes * j}], {place}; }}"
+            e.asm(text, [line, exists, *items[count * k : count * k + count]])
+
+    i64 = types.int64
+    return types.void(words, i64, i64, columns, size, i64, i64), emit
+
+
+@generated(_st_global_part, since=(5, 0))
+def st_global_part(words: Fragment, address: int, pitch: int, columns: int, size: int, rows: int, width: int) -> None:
+    """Store the words of a fragment of 16 rows to a matrix in global memory: the reverse of `ld_global_part`.
+
+    With `size` 2, words hold two elements of 8 bits each, as `pack_e4m3` makes them.
+    """
+    count = max(size // 4, 1)
+    for k in range(len(words) // count):
+        j, half = k // 2, k % 2
+        if rows > 8 * half and width > 8 * j:
+            at = int(address) + 4 * size * j + 8 * half * int(pitch)
+            values = np.array([int(x) & 0xFFFFFFFF for x in words[count * k : count * k + count]], np.uint32)
+            global_bytes(at, size)[:] = values.view(np.uint8)[:size]
+
+
 # ---------------------------------------------------------------- conversions
 
 BF16, F16 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16)
@@ -405,6 +498,32 @@ def _pack(name: str) -> Any:
 def _packed(fragment: Sequence[Any], kind: Any) -> Fragment:
     with np.errstate(over="ignore"):
         return tuple(int(x) for x in np.asarray(fragment, np.float32).astype(kind).view(np.uint32))
+
+
+def _pack_8_bits(name: str) -> Any:
+    def typed(fragment: Any) -> Any:
+        result = tuple_type("u32", len(fragment) // 2)
+
+        def emit(e: Emitter, value: Any) -> Any:
+            items, text = e.items(value), _cvt_8_bits(name)
+            pairs = zip(items[::2], items[1::2], strict=True)
+            return e.tuple(result, [e.asm(text, pair, e.i32, pure=True) for pair in pairs])
+
+        return result(fragment), emit
+
+    return typed
+
+
+@generated(_pack_8_bits("e4m3"), literals=False, since=(8, 9))
+def pack_e4m3(fragment: Fragment) -> Fragment:
+    """Return neighbours of a float32 fragment as pairs of float8_e4m3fn, in the low 16 bits of words."""
+    return tuple(_pair(fragment[k], fragment[k + 1], E4M3) for k in range(0, len(fragment), 2))
+
+
+@generated(_pack_8_bits("e5m2"), literals=False, since=(8, 9))
+def pack_e5m2(fragment: Fragment) -> Fragment:
+    """Return neighbours of a float32 fragment as pairs of float8_e5m2, in the low 16 bits of words."""
+    return tuple(_pair(fragment[k], fragment[k + 1], E5M2) for k in range(0, len(fragment), 2))
 
 
 @generated(_pack("bf16"), literals=False, since=(8, 0))

@@ -1,0 +1,1 @@
+"""Matrix products with Python epilogues by Hopper's tensor cores."""

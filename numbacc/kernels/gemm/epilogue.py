@@ -1,0 +1,211 @@
+"""The epilogue of a product: it maps 64 columns of a warpgroup's sums at a time and stores the results.
+
+`finish(spec)` returns a device function. It is generated as text, since operands and results vary in number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import SIMULATED, cuda
+from ..primitives.device import (
+    bar_sync,
+    cp_async_bulk_commit_group,
+    cp_async_bulk_wait_group_read,
+    fence_proxy_async,
+    fill_fragment,
+    fragment_bits,
+    fragment_floats,
+    fragment_map,
+    fragment_map_rows,
+    fragment_part,
+    ld_global_part,
+    pack_bf16,
+    pack_e4m3,
+    pack_e5m2,
+    pack_f16,
+    st_global_part,
+    stmatrix_x4_xor,
+    tma_store,
+    unpack_bf16,
+    unpack_f16,
+)
+from ..primitives.specialize import specialize
+from .spec import COLUMNS, PART, GemmSpec
+
+#: 8-column tiles and sums of a thread in a part.
+TILES, SUMS = COLUMNS // 8, COLUMNS // 2
+#: dtype -> (bytes of two elements, words to float32, float32 to words).
+FORMATS = {
+    "bfloat16": (4, unpack_bf16, pack_bf16),
+    "float16": (4, unpack_f16, pack_f16),
+    "float32": (8, fragment_floats, fragment_bits),
+    "float8_e4m3fn": (2, None, pack_e4m3),
+    "float8_e5m2": (2, None, pack_e5m2),
+}
+
+
+def inlined(function: Any) -> Any:
+    """Return an inlined device function: wgmma does not overlap with calls of other functions."""
+    return function if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
+
+
+def finish(spec: GemmSpec) -> tuple[Any, Any]:
+    """Return begin(operands, ...) and finish(k, carried, ...).
+
+    `begin` loads the operands of the first part: the kernel calls it while the last sums are computed. `finish`
+    processes part k of a thread's sums, and loads the operands of the next part. `carried` is a tuple of the sums and
+    of these words.
+    """
+    sums = [f"sum{k}" for k in range(spec.sums)]
+    arrays, numbers = [f"x{k}" for k in range(len(spec.operands))], [f"number{k}" for k in range(spec.numbers)]
+    space: dict[str, Any] = {
+        "fragment_part": fragment_part, "fragment_map": fragment_map, "fill_fragment": fill_fragment, "SUMS": SUMS,
+        "HALF": spec.tile[1] // 2 // spec.sums,
+    }  # fmt: skip
+    place = "operands, pitches, row, column, rows, columns"
+    last = spec.tile[1] // COLUMNS // spec.sums - 1
+    lines = [
+        "def finish(k, carried, operands, pitches, numbers, outs, out_pitches, map_0, map_1, map_2, staging, at, left,",
+        "           top, row, column, rows, columns, layer, thread, group, is_whole):",
+        "    sums = carried[0]",
+    ]
+    first = [f"def begin({place}):"]
+    for number, (name, (kind, dtype)) in enumerate(zip(arrays, spec.operands, strict=True)):
+        space[f"load_{name}"], space[f"values_{name}"] = _reader(number, kind, dtype, last)
+        first.append(f"    {name} = load_{name}(0, {place})")
+        kept = kind in ("column", "scalar")
+        lines.append(
+            f"    next_{name} = carried[{1 + number}]" if kept else f"    next_{name} = load_{name}(k + 1, {place})"
+        )
+    for number, name in enumerate(sums):
+        whole = "sums" if spec.sums == 1 else f"fragment_part(sums, {number}, HALF)"
+        lines.append(f"    {name} = fragment_part({whole}, k, SUMS)")
+    lines += [f"    {name} = values_{name}(carried[{1 + k}], sum0)" for k, name in enumerate(arrays)]
+    lines += [f"    {name} = fill_fragment(numbers[{k}], SUMS)" for k, name in enumerate(numbers)]
+    given, stored = ", ".join([*sums, *arrays, *numbers]), 0
+    for number, (dtype, uses_map) in enumerate(spec.outs):
+        space[f"map_of_{number}"] = _result(spec, number, sums, arrays, numbers)
+        space[f"store_{number}"] = _store_box(spec, number, stored, dtype) if uses_map else _store_direct(number, dtype)
+        more = "outs, out_pitches, row, column, rows, columns"
+        if uses_map:
+            more += f", map_{stored}, staging, at, left, top, layer, thread, group, is_whole"
+        stored += uses_map
+        lines.append(f"    store_{number}(k, fragment_map(map_of_{number}, ({given},)), {more})")
+    lines.append(f"    return (sums, {''.join(f'next_{name}, ' for name in arrays)})")
+    first.append(f"    return ({''.join(f'{name}, ' for name in arrays)})")
+    exec("\n".join([*first, *lines, ""]), space)
+    return inlined(space["begin"]), inlined(space["finish"])
+
+
+def _result(spec: GemmSpec, number: int, sums: list[str], arrays: list[str], numbers: list[str]) -> Any:
+    """Return the function of numbers that computes one of the results, with alpha, scales and C."""
+    function = specialize(spec.formula.function, "float32", spec.narrow, inline=True)
+    own, taken = spec.factors + spec.has_c, 1 + spec.has_c
+    products = [" * ".join([each, numbers[0], *arrays[: spec.factors]]) for each in sums]
+    if spec.has_c:
+        products = [f"{each} + {numbers[1]} * {arrays[spec.factors]}" for each in products]
+    given = ", ".join([*products, *arrays[own:], *numbers[taken:]])
+    space: dict[str, Any] = {"function": function, "float32": np.float32}
+    taking = ", ".join([*sums, *arrays, *numbers])
+    exec(f"def result({taking}):\n    return float32(function({given})[{number}])\n", space)
+    return inlined(space["result"])
+
+
+def moving(count: int) -> Any:
+    """Return the function that adds a multiple of steps to addresses: both are tuples of this length."""
+    space: dict[str, Any] = {}
+    items = "".join(f"addresses[{k}] + batch * steps[{k}], " for k in range(count))
+    exec(f"def moved(addresses, steps, batch):\n    return ({items})\n", space)
+    return inlined(space["moved"])
+
+
+def _reader(number: int, kind: str, dtype: str, last: int) -> tuple[Any, Any]:
+    """Return the functions that load the words of a part of an operand, and that make float32 of them.
+
+    Args:
+        number, kind, dtype: the operand.
+        last: the number of the last part; nothing is loaded for parts after it.
+    """
+    size, unpack, _ = FORMATS[dtype]
+    item, once = size // 2, int(kind == "row")
+    if kind in ("column", "scalar"):
+        repeated = int(kind == "scalar")
+
+        @inlined
+        def second(x, y):
+            return y
+
+        @inlined
+        def load_rows(k, operands, pitches, row, column, rows, columns):
+            place = operands[number] + row * pitches[number]
+            return ld_global_part(place, pitches[number], 1, 4, rows, 16, repeated)
+
+        @inlined
+        def values_of_rows(words, x):
+            return fragment_map_rows(second, x, fragment_floats(words), TILES)
+
+        return load_rows, values_of_rows
+
+    @inlined
+    def load(k, operands, pitches, row, column, rows, columns):
+        place = operands[number] + row * pitches[number] + (column + COLUMNS * k) * item
+        width = columns - COLUMNS * k if k <= last else np.int64(0)
+        return ld_global_part(place, pitches[number], TILES, size, rows, width, once)
+
+    @inlined
+    def values(words, x):
+        return unpack(words)
+
+    return load, values
+
+
+def _store_box(spec: GemmSpec, number: int, stored: int, dtype: str) -> Any:
+    """Return the function that stores a part by the copy engine; it clips what is beyond the result's bounds.
+
+    The last rows of a group are stored by the threads, since the rows after them belong to the next group.
+
+    Args:
+        number: the number of the result.
+        stored: its number among those that are stored so.
+    """
+    pack, step, is_grouped = FORMATS[dtype][2], sum(is_mapped for _, is_mapped in spec.outs), spec.is_grouped
+    # Parts alternate between two places, also from one tile to the next if their number is even.
+    pending = 1 if step * (spec.tile[1] // COLUMNS // spec.sums) % 2 == 0 else 0
+    store_direct = _store_direct(number, dtype)
+
+    @inlined
+    def store(
+        k, values, outs, out_pitches, row, column, rows, columns, tensor_map, staging, at, left, top, layer, thread,
+        group, is_whole,
+    ):  # fmt: skip
+        if is_grouped and not is_whole:
+            store_direct(k, values, outs, out_pitches, row, column, rows, columns)
+        else:
+            slot = ((step * k + stored) & 1) * PART
+            if thread == 0:
+                cp_async_bulk_wait_group_read(pending)
+            bar_sync(group + 1, 128)
+            stmatrix_x4_xor(at + slot, pack(values), 32)
+            fence_proxy_async()
+            bar_sync(group + 1, 128)
+            if thread == 0:
+                tma_store(tensor_map, (left + COLUMNS * k, top, layer), staging + slot)
+                cp_async_bulk_commit_group()
+
+    return store
+
+
+def _store_direct(number: int, dtype: str) -> Any:
+    """Return the function that stores a part from the threads' registers."""
+    size, _, pack = FORMATS[dtype]
+    item = size // 2
+
+    @inlined
+    def store(k, values, outs, out_pitches, row, column, rows, columns):
+        place = outs[number] + row * out_pitches[number] + (column + COLUMNS * k) * item
+        st_global_part(pack(values), place, out_pitches[number], TILES, size, rows, columns - COLUMNS * k)
+
+    return store

@@ -1,0 +1,244 @@
+"""Launches of the Hopper kernel: which products it can compute, tiles, tensor maps and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any, NamedTuple
+
+from ...base.layout import Layout
+from ...functions.formula import Formula
+from ...runtime import tensor_maps
+from ...runtime.launch_order import AddressOf, MapOf, Scalar, TensorOrder
+from .spec import COLUMNS, MAPS, MOST_GROUPS, ROW, ROWS, GemmSpec
+
+#: The dtypes of the matrices, and of operands.
+MATRICES = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
+_OPERANDS = ("float32", "bfloat16", "float16")
+#: Rows and columns of tiles, and how many tiles a block computes at once.
+TILES = ((128, 256, 1), (128, 128, 1), (64, 256, 1), (64, 128, 1), (64, 64, 1), (64, 256, 2))
+#: Measured on an H100: the bytes that a multiprocessor loads in a cycle, the products in a cycle (64 of them for an
+#: element of a stage), the cycles of a tile's start, and of the epilogue of the largest tile, if it calls `math`, too.
+_BYTES, _PRODUCTS, _START, _EPILOGUE, _HEAVY = 54, 28.5, 2000, 3000, 7000
+
+
+class MatrixView(NamedTuple):
+    """An array as a batch of matrices.
+
+    Attributes:
+        number: the array's number in the launch.
+        dtype: its dtype, by name.
+        itemsize: bytes of an element.
+        steps: bytes from one element to the next along the batch's dimensions, rows and columns.
+    """
+
+    number: int
+    dtype: str
+    itemsize: int
+    steps: tuple[int, ...]
+
+
+class KernelProduct(NamedTuple):
+    """A product with an epilogue, as a batch of matrices.
+
+    Attributes:
+        shape: (*batch, rows, columns) of the results, and K.
+        a, b: the matrices; `a` has steps along (*batch, m, k), and `b` along (*batch, n, k).
+        c: the matrix C, or None.
+        factors: scales of the sums.
+        operands: the operands that are arrays.
+        outs: the results.
+        numbers: how many operands are numbers.
+        sums: as in `GemmSpec`.
+        formula: the epilogue.
+        is_heavy: whether it calls a function of `math`.
+        sizes: the number of the array with the sizes of groups, or -1. With groups, the shape has one dimension of the
+            batch, which is that of `b` and of operands that groups have for themselves.
+    """
+
+    shape: tuple[int, ...]
+    k: int
+    a: MatrixView
+    b: MatrixView
+    c: MatrixView | None
+    factors: tuple[MatrixView, ...]
+    operands: tuple[MatrixView, ...]
+    outs: tuple[MatrixView, ...]
+    numbers: int
+    sums: int
+    formula: Formula
+    is_heavy: bool = False
+    sizes: int = -1
+
+
+def steps_of(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the steps of an array that broadcasts to a shape."""
+    own = [0 if n == 1 else step for n, step in zip(array.shape, array.strides, strict=True)]
+    return (*[0] * (len(shape) - array.ndim), *own)
+
+
+def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multiprocessors: int) -> TensorOrder | None:
+    """Return the launch of a product; None if the kernel does not support it.
+
+    Args:
+        alignments: the arrays' addresses modulo 16, by their numbers.
+        multiprocessors: of the GPU.
+    """
+    flat = found if found.sizes >= 0 else _flattened(found)
+    if flat is None or found.a.dtype not in MATRICES or found.b.dtype != found.a.dtype:
+        return None
+    (count, m, n), k = flat.shape, flat.k
+    item = flat.a.itemsize
+    a_down, b_down = (each.steps[2] != item for each in (flat.a, flat.b))
+    if not all(_is_readable(each, alignments, down) for each, down in ((flat.a, a_down), (flat.b, b_down))):
+        return None
+    kinds = [_kind(each, alignments, n) for each in (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)]
+    ways = [_way(each, alignments, n) for each in flat.outs]
+    mapped = [k for k, way in enumerate(ways) if way == "map"]
+    operands = tuple(each for each in kinds if each is not None)
+    if len(operands) < len(kinds) or None in ways or len(mapped) > MAPS or not (m and n and k and count):
+        return None
+    is_grouped = flat.sizes >= 0
+    if is_grouped and (n % 2 or count > MOST_GROUPS):
+        return None
+    # Groups of equal size are the likeliest.
+    high = _up(m, count) if is_grouped else m
+    *tile, turns = _tile(count, high, n, k, item, flat.sums, flat.is_heavy, multiprocessors)
+    spec = GemmSpec(
+        dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tile[0], tile[1]), formula=flat.formula,
+        operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
+        numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
+        sums=flat.sums, is_grouped=is_grouped, turns=turns,
+    )  # fmt: skip
+    depth = ROW // item
+    maps = [
+        _map(flat.a, (count, m, k), a_down, tile[0], depth),
+        _map(flat.b, (count, n * flat.sums, k), b_down, tile[1] // flat.sums, depth),
+        *[_map(flat.outs[each], (count, m, n), False, ROWS, COLUMNS) for each in mapped],
+    ]
+    maps += [maps[0]] * (2 + MAPS - len(maps))
+    arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
+    sizes: Any = AddressOf(flat.sizes) if is_grouped else 0
+    tiles = count * _up(m, tile[0]) * _up(n * flat.sums, tile[1])
+    blocks = multiprocessors if is_grouped else min(multiprocessors, tiles)
+    parameters: tuple[Any, ...] = (
+        *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes,
+        m, n, k, count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0),
+    )  # fmt: skip
+    grid, block = (blocks, 1, 1), (spec.threads, 1, 1)
+    return TensorOrder(spec, device, grid, block, (1, 1, 1), spec.shared_bytes, parameters)
+
+
+def _up(n: int, step: int) -> int:
+    return -(-n // step)
+
+
+def _flattened(found: KernelProduct) -> KernelProduct | None:
+    """Return the product with at most one dimension of its batch, or None if it needs more.
+
+    If all matrices share B, the rows of all of them become the rows of one.
+    """
+    arrays = [found.a, found.b, found.c, *found.factors, *found.operands, *found.outs]
+    lengths = found.shape[:-2]
+    axes = [d for d, length in enumerate(lengths) if length > 1]
+    folds = axes and not any(found.b.steps[d] for d in axes)
+    every = [each for each in arrays if each is not None]
+    if folds and all(_merge(each, found.shape, [*axes, len(lengths)]) for each in every if each is not found.b):
+        rows, kept = prod(found.shape[:-1]), []
+    elif all(_merge(each, found.shape, axes) for each in every):
+        rows, kept = found.shape[-2], axes[-1:]
+    else:
+        return None
+    count = prod(lengths) if kept else 1
+
+    def flat(view: MatrixView) -> MatrixView:
+        steps = (view.steps[kept[0]] if kept else 0, *view.steps[-2:])
+        return view._replace(steps=steps)
+
+    def several(views: tuple[MatrixView, ...]) -> tuple[MatrixView, ...]:
+        return tuple(map(flat, views))
+
+    return found._replace(
+        shape=(count, rows, found.shape[-1]), a=flat(found.a), b=flat(found.b), c=None if found.c is None else
+        flat(found.c), factors=several(found.factors), operands=several(found.operands), outs=several(found.outs),
+    )  # fmt: skip
+
+
+def _merge(view: MatrixView, shape: tuple[int, ...], axes: Sequence[int]) -> bool:
+    """Return whether dimensions can be merged into one for an array."""
+    return all(view.steps[outer] == shape[inner] * view.steps[inner] for outer, inner in pairwise(axes))
+
+
+def _is_readable(view: MatrixView, alignments: Sequence[int], down: bool) -> bool:
+    """Return whether the copy engine can read a matrix: aligned, with steps that are multiples of 16 bytes."""
+    batch, line, along = view.steps
+    if down:
+        line, along = along, line
+        if view.itemsize != 2:
+            return False
+    aligned = alignments[view.number] % 16 == 0 and batch % 16 == 0 and line % 16 == 0
+    return aligned and along == view.itemsize and batch >= 0 and 0 < line < 2**40
+
+
+def _kind(view: MatrixView, alignments: Sequence[int], n: int) -> tuple[str, str] | None:
+    """Return how the kernel reads an operand; None if it cannot."""
+    batch, line, along = view.steps
+    if view.dtype not in _OPERANDS:
+        return None
+    if not along:
+        return (("column" if line else "scalar"), view.dtype) if view.dtype == "float32" else None
+    pair = 2 * view.itemsize
+    if along != view.itemsize or n % 2 or any(step % pair for step in (alignments[view.number], batch, line)):
+        return None
+    return ("whole" if line else "row"), view.dtype
+
+
+def _way(view: MatrixView, alignments: Sequence[int], n: int) -> str | None:
+    """Return how the kernel stores a result: by the copy engine ("map"), "direct", or None if it cannot."""
+    batch, line, along = view.steps
+    if view.dtype not in (*_OPERANDS, "float8_e4m3fn", "float8_e5m2") or along != view.itemsize:
+        return None
+    steps = (alignments[view.number], batch, line)
+    if view.itemsize == 2 and not any(step % 16 for step in steps) and batch >= 0 and line > 0:
+        return "map"
+    return None if n % 2 or any(step % (2 * view.itemsize) for step in steps) else "direct"
+
+
+def _tile(
+    count: int, m: int, n: int, k: int, item: int, sums: int, is_heavy: bool, multiprocessors: int
+) -> tuple[int, int, int]:
+    """Return the tile that takes the fewest cycles, and how many are computed at once."""
+
+    def cycles(tile: tuple[int, int, int]) -> float:
+        tall, wide, turns = tile
+        rounds = _up(count * _up(m, tall) * _up(n * sums, wide), multiprocessors)
+        product = _up(k * item, ROW) * max(ROW * (tall + wide) / _BYTES, tall * wide / _PRODUCTS)
+        largest = TILES[0][0] * TILES[0][1] * sums
+        epilogue = _START + (_HEAVY if is_heavy else _EPILOGUE) * tall * wide / largest
+        return rounds * (product + epilogue) if turns == 1 else rounds * max(product, epilogue) + epilogue
+
+    # Two halves need 128 columns, and are not faster in turns.
+    return min((tile for tile in TILES if sums == 1 or (tile[1] > COLUMNS and tile[2] == 1)), key=cycles)
+
+
+def _map(view: MatrixView, shape: tuple[int, int, int], down: bool, high: int, depth: int) -> MapOf:
+    """Return the tensor map of a matrix: boxes of `high` rows of `depth` elements; if `down`, of 64 x 64 elements."""
+    (count, rows, along), (batch, line, step) = shape, view.steps
+    box = (1, high, depth)
+    if down:
+        rows, along, line, step, box = along, rows, step, line, (1, COLUMNS, ROWS)
+    count = count if batch else 1
+    fields = tensor_maps.fields_of(view.dtype, view.itemsize, (count, rows, along), (batch, line, step), box, 128)
+    return MapOf(view.number, fields)
+
+
+def _places(views: Sequence[MatrixView]) -> list[list[Any]]:
+    """Return addresses, and steps along rows and batch, of at least one array."""
+    if not views:
+        return [[0], [0], [0]]
+    return [
+        [AddressOf(each.number) for each in views],
+        [each.steps[1] for each in views],
+        [each.steps[0] for each in views],
+    ]

@@ -1,0 +1,124 @@
+"""Everything that the code of a product with an epilogue depends on."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...runtime.launch_order import Spec
+
+#: Bytes of a row in shared memory; a stage holds so many bytes along K.
+ROW = 128
+#: Rows that a warpgroup multiplies, and columns that the epilogue processes at once.
+ROWS, COLUMNS = 64, 64
+#: Bytes of a part of a result in shared memory: 64 x 64 elements of 16 bits.
+PART = 8192
+#: Bytes of shared memory that a block may use.
+MOST_SHARED = 232448
+#: The most results that are stored by the copy engine, and the most groups of rows.
+MAPS, MOST_GROUPS = 3, 512
+
+
+class _GemmFields(NamedTuple):
+    dtype: str
+    a_down: bool
+    b_down: bool
+    tile: tuple[int, int]
+    formula: Any
+    operands: tuple[tuple[str, str], ...]
+    outs: tuple[tuple[str, bool], ...]
+    numbers: int = 1
+    factors: int = 0
+    has_c: bool = False
+    sums: int = 1
+    is_grouped: bool = False
+    turns: int = 1
+
+
+class GemmSpec(_GemmFields, Spec):
+    """The kernel of a product with an epilogue.
+
+    Attributes:
+        dtype: of both matrices, by name.
+        a_down, b_down: whether columns of A, or rows of B, are contiguous, not their elements along K.
+        tile: rows and columns of the sums that a block computes at once.
+        formula: the function of the sums, the operands that are arrays, and those that are numbers.
+        operands: (kind, dtype) of each operand that is an array: scales of the sums, C, then the epilogue's. A kind is
+            "row", "column", "whole" or "scalar".
+        outs: (dtype, whether the copy engine stores it) for each result.
+        numbers: how many numbers the kernel takes: alpha, beta if there is a C, then the epilogue's.
+        factors: how many operands are scales of the sums.
+        has_c: whether beta C is added.
+        sums: 2 if the tile has columns of both halves of the product, which the epilogue combines.
+        is_grouped: whether rows of A belong to groups with their own matrices B, whose sizes are in memory.
+        turns: 2 if two warpgroups compute a tile each: one multiplies while the other applies the epilogue. 1 if all
+            compute the same tile.
+    """
+
+    __slots__ = ()
+
+    @property
+    def module(self) -> str:
+        return "kernels/gemm/wgmma"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.dtype, self.dtype, *[name for _, name in self.operands])
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return tuple([name for name, _ in self.outs])
+
+    @property
+    def compute(self) -> str:
+        return "float32"
+
+    @property
+    def narrow(self) -> bool:
+        return all(name in ("bfloat16", "float16") for name in self.writes)
+
+    @property
+    def is_specific(self) -> bool:
+        return True
+
+    @property
+    def is_dynamic(self) -> bool:
+        return True
+
+    @property
+    def groups(self) -> int:
+        """Number of warpgroups that multiply; one more loads."""
+        return self.tile[0] // ROWS * self.turns
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 128 * (self.groups + 1)
+
+    @property
+    def launch_bounds(self) -> tuple[int, int]:
+        return (self.threads, 1)
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of the parts of A and B that are multiplied at once."""
+        return ROW * (self.tile[0] + self.tile[1])
+
+    @property
+    def staging_bytes(self) -> int:
+        """Bytes of results on their way to memory: two parts for each warpgroup."""
+        return 2 * PART * self.groups * any(is_mapped for _, is_mapped in self.outs)
+
+    @property
+    def stages(self) -> int:
+        """Number of stages that fit into shared memory."""
+        return min((MOST_SHARED - self.staging_bytes - 128 - self.sizes_bytes) // self.stage_bytes, 8)
+
+    @property
+    def sizes_bytes(self) -> int:
+        """Bytes of the sizes of groups in shared memory."""
+        return 4 * MOST_GROUPS * self.is_grouped
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory of a block: stages, results, two mbarriers for each stage, sizes of groups."""
+        return self.stages * self.stage_bytes + self.staging_bytes + 16 * self.stages + self.sizes_bytes

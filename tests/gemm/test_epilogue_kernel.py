@@ -1,0 +1,243 @@
+"""The Hopper kernel for products with epilogues: in the simulator, on a GPU that has it, and its machine code."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from gemm_call import BY_COLUMNS
+from skips import needed, skip
+from threads import run_threads
+
+import numbacc
+from numbacc import gated, gemm
+from numbacc.base import dtypes
+from numbacc.gemm import python_products
+from numbacc.gemm.python_epilogue import python_epilogue
+from numbacc.kernels.gemm import launch
+from numbacc.kernels.gemm.spec import GemmSpec
+
+pytestmark = pytest.mark.usefixtures("poison")
+
+
+@pytest.fixture
+def kernel_place(device_place, monkeypatch):
+    """A place where the kernel runs."""
+    if device_place.name == "gpu" and not python_products.has_kernel(0):
+        skip("clusters")
+    if device_place.name not in ("gpu", "simulator"):
+        skip("device")
+    monkeypatch.setattr(python_products, "simulates_kernel", True)
+    gemm.cache_clear()
+    yield device_place
+    gemm.cache_clear()
+
+
+def normal(shape, dtype="float32", seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtypes.dtype(dtype))
+
+
+def bent(x, row, column, whole, scalar, number):
+    return max(x * column + row, 0.0) * scalar + whole, x - number
+
+
+def bent_in_numpy(x, row, column, whole, scalar, number):
+    return np.maximum(x * column + row, 0) * scalar + whole, x - number
+
+
+#: (shape, dtype, batches of a and b, whether columns of a and rows of b are contiguous, tile, results' dtypes)
+CASES = [
+    ((72, 136, 72), "bfloat16", (), (), False, True, (128, 128), ("bfloat16", "float32")),
+    ((130, 72, 200), "float16", (), (), False, False, (64, 64), ("float16", "float16")),
+    ((200, 72, 600), "bfloat16", (), (), False, True, (64, 64), ("bfloat16", "float32")),
+    ((64, 264, 64), "bfloat16", (), (), True, True, (128, 256), ("float32", "float8_e4m3fn")),
+    ((24, 72, 64), "bfloat16", (3,), (), False, True, (64, 128), ("bfloat16", "bfloat16")),
+    ((40, 80, 64), "bfloat16", (3,), (3,), False, False, (64, 64), ("bfloat16", "float32")),
+    ((40, 80, 64), "bfloat16", (), (2,), True, False, (64, 64), ("float8_e5m2", "bfloat16")),
+    ((80, 64, 144), "float8_e4m3fn", (), (), False, False, (64, 64), ("bfloat16", "float8_e4m3fn")),
+]
+ERRORS = {"float32": 1e-5, "bfloat16": 8e-3, "float16": 1e-3, "float8_e4m3fn": 0.07, "float8_e5m2": 0.14}
+
+
+@pytest.mark.sampled(99, simulated=4)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}")
+def test_every_operand_and_result(kernel_place, monkeypatch, case):
+    """Ragged sizes, both storage orders, batches that share a matrix or not; alpha and C; guarded results."""
+    place = kernel_place
+    (m, n, k), name, batch_a, batch_b, a_down, b_down, tile, outs = case
+    turns = 2 if tile[0] == 64 and name != "float16" else 1
+    monkeypatch.setattr(launch, "TILES", ((*tile, turns),))
+    a, b = normal((*batch_a, m, k), name, 1), normal((*batch_b, k, n), name, 2)
+    axes = lambda array: {"order": (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)}  # noqa: E731
+    a_there = place.operand(a, **(axes(a) if a_down else {}))
+    b_there = place.operand(b, **({} if b_down else axes(b)))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    values = normal((n,), "bfloat16", 3), normal((m, 1), "float32", 4), normal(exact.shape, "float16", 5)
+    values = (*values, normal((1,), "float32", 6))
+    c = normal(exact.shape, "float32", 7)
+    results = [place.empty(exact.shape, dtypes.dtype(each)) for each in outs]
+    options = {"out": tuple(each.view for each in results), "c": place.put(c)}
+    if name.startswith("float8"):
+        options |= {"compute": "fast", "scale_a": place.put(np.full(1, 0.5, np.float32))}
+        exact = 0.5 * exact
+    operands = (*map(place.put, values), 1.5)
+    for alpha, beta in ((1.0, 0.0), (-0.5, 2.0)):
+        found = gemm.matmul(
+            a_there.view, b_there.view, epilogue=bent, operands=operands, alpha=alpha, beta=beta, **options
+        )
+        wide = [each.astype(np.float64) for each in values]
+        for out, each, right in zip(results, found, bent_in_numpy(alpha * exact + beta * c, *wide, 1.5), strict=True):
+            error = np.abs(place.get(each).astype(np.float64) - right).max()
+            assert error <= ERRORS[each.dtype.name] * np.abs(right).max(), (alpha, each.dtype)
+            out.assert_written_only()
+    plan = gemm.matmul.plan(a_there.view, b_there.view, epilogue=bent, operands=operands, beta=2.0, **options)
+    assert plan.info.algorithm.startswith(f"wgmma, tiles of {tile[0]} x {tile[1]}"), plan.info
+    for each in (a_there, b_there):
+        each.assert_untouched()
+
+
+def test_layouts_that_the_kernel_does_not_support(kernel_place):
+    """They run by the library and an elementwise kernel, with the same results."""
+    place = kernel_place
+    a, b = normal((24, 64), "bfloat16", 1), normal((64, 32), "bfloat16", 2)
+    bias = normal(32, "bfloat16", 3)
+    f = lambda x, b: x + b  # noqa: E731
+    exact = a.astype(np.float64) @ b.astype(np.float64) + bias.astype(np.float64)
+    misaligned = place.operand(a, margins=((0, 0), (1, 2)))
+    for left, out in ((place.put(a), None), (misaligned.view, None), (place.put(a), BY_COLUMNS)):
+        target = None if out is None else place.empty((24, 32), dtypes.dtype("bfloat16"), **out).view
+        given = {"epilogue": f, "operands": (place.put(bias),), "out": target}
+        found = gemm.matmul(left, place.put(b), **given)
+        fused = gemm.matmul.plan(left, place.put(b), **given).info.algorithm.startswith("wgmma")
+        assert fused == (left is not misaligned.view and out is None)
+        assert np.abs(place.get(found).astype(np.float64) - exact).max() <= 8e-3 * np.abs(exact).max()
+    halves = place.put(normal((24, 32), "bfloat16", 4))
+    before = place.get(halves).astype(np.float64)
+    gemm.matmul(place.put(a), place.put(b), epilogue=f, operands=(halves,), out=halves)  # in place
+    wanted = exact - bias.astype(np.float64) + before
+    assert np.abs(place.get(halves).astype(np.float64) - wanted).max() <= 8e-3 * np.abs(wanted).max()
+
+
+def test_groups(kernel_place, monkeypatch):
+    """Sizes in memory: whole tiles, parts of tiles, none; rows beyond the groups are not written."""
+    place = kernel_place
+    monkeypatch.setattr(launch, "TILES", ((64, 64, 2),))
+    sizes = np.array([70, 0, 5, 64, 33, -3], np.int32)
+    a, b, rows, whole = (
+        normal(shape, "bfloat16", k) for k, shape in enumerate(((180, 72), (6, 72, 40), (6, 1, 40), (180, 40)))
+    )
+    f = lambda x, row, y, s: (max(x * s + row, 0.0) + y, x)  # noqa: E731
+    outs = place.empty((180, 40), dtypes.dtype("bfloat16")), place.empty((180, 40), dtypes.dtype("float32"))
+    operands = (place.put(rows), place.put(whole), 1.5)
+    given = [place.put(each) for each in (a, b, sizes)]
+    found = gemm.grouped(*given, epilogue=f, operands=operands, alpha=0.5, out=tuple(each.view for each in outs))
+    again = gemm.grouped(*given, alpha=0.5)
+    start = 0
+    for group, count in enumerate(np.maximum(sizes, 0)):
+        part = slice(start, start := start + count)
+        sums = 0.5 * a[part].astype(np.float64) @ b[group].astype(np.float64)
+        wanted = np.maximum(1.5 * sums + rows[group].astype(np.float64), 0) + whole[part].astype(np.float64)
+        for each, right in zip((*found, again), (wanted, sums, sums), strict=True):
+            error = np.abs(place.get(each)[part].astype(np.float64) - right).max(initial=0)
+            assert error <= 8e-3 * np.abs(right).max(initial=1)
+    for out in outs:
+        out.assert_written_only(lambda view: view[:start])
+
+
+@pytest.mark.parametrize("gate", ["first", "second"])
+def test_gated_linear(kernel_place, monkeypatch, gate):
+    """Both halves, with the product kept and without, forward and backward."""
+    place = kernel_place
+    monkeypatch.setattr(launch, "TILES", ((64, 128, 1),))
+    x, w, dy = normal((72, 64), "bfloat16", 1), normal((64, 144), "bfloat16", 2), normal((72, 72), "bfloat16", 3)
+    product = x.astype(np.float64) @ w.astype(np.float64)
+    given = [place.put(each) for each in (x, w, dy)]
+    y, saved = gated.linear(*given[:2], "reglu", gate=gate, return_saved=True)
+    slopes = gated.backward(dy.astype(np.float64), product, "reglu", gate=gate)
+    gradients = [
+        *gated.linear_backward(given[2], saved), *gated.linear_backward(given[2], *given[:2], "reglu", gate=gate)
+    ]  # fmt: skip
+    forward = gated.forward(product, "reglu", gate=gate)
+    exact = [slopes @ w.T.astype(np.float64), x.T.astype(np.float64) @ slopes]
+    found = [y, gated.linear(*given[:2], "reglu", gate=gate), saved.arrays["product"], *gradients]
+    for one, other in zip(found, [forward, forward, product, *exact, *exact], strict=True):
+        assert np.abs(place.get(one).astype(np.float64) - other).max() <= 0.012 * np.abs(other).max()
+
+
+def test_machine_code():
+    """The assembler does not say that wgmma instructions wait for each other, or that registers are not moved."""
+    if numbacc.base.dispatch.simulated():
+        skip("not simulated")
+    from numbacc.base._numba import pretending
+    from numbacc.runtime import launch as loader
+
+    def gelu(x, b):
+        return 0.5 * (x + b) * (1 + math.erf((x + b) * math.sqrt(0.5)))
+
+    formula = python_epilogue(gelu).formula((True,))
+    for tile, operand in (((128, 256), "row"), ((64, 128), "whole")):
+        spec = GemmSpec(
+            dtype="bfloat16", a_down=False, b_down=True, tile=tile, formula=formula, operands=((operand, "bfloat16"),),
+            outs=(("bfloat16", True),),
+        )  # fmt: skip
+        with warnings.catch_warnings(), pretending((9, 0)):
+            warnings.simplefilter("error")
+            _, code = loader.compile_cubin(spec, (9, 0))
+        assert code.startswith(b"\x7fELF")
+
+
+# ---------------------------------------------------------------- what only a GPU shows
+
+
+def large(place, m, n, k):
+    """A product that takes a while, its bias, and the exact result of `shifted`."""
+    a, b, bias = (normal(shape, "bfloat16", j) for j, shape in enumerate(((m, k), (k, n), (n,))))
+    exact = np.maximum(a.astype(np.float32) @ b.astype(np.float32) + bias.astype(np.float32), 0)
+    return [place.put(each) for each in (a, b, bias)], exact
+
+
+def shifted(x, bias):
+    return max(x + bias, 0.0)
+
+
+def near(found, exact):
+    error = np.abs(numbacc.asnumpy(found).astype(np.float32) - exact).max()
+    assert error <= 8e-3 * np.abs(exact).max()
+
+
+@pytest.mark.gpu
+def test_streams_threads_and_graphs(kernel_place):
+    """In order on other streams and in other threads; a replayed graph; results that are views of one buffer."""
+    place = kernel_place
+    (a, b, bias), exact = large(place, 512, 256, 1024)
+    stream = numbacc.stream()
+    first = gemm.matmul(a, b, epilogue=shifted, operands=(bias,), stream=stream)
+    second = gemm.matmul(first, numbacc.asarray(np.eye(256, dtype=first.dtype)), epilogue=shifted, operands=(bias,))
+    near(first, exact), near(second, np.maximum(exact + place.get(bias).astype(np.float32), 0))
+    run_threads(lambda number: near(gemm.matmul(a, b, epilogue=shifted, operands=(bias,)), exact), 4)
+    flat = numbacc.zeros(512 * 256 + 64, "bfloat16")
+    out = flat[64:].reshape((512, 256))
+    with numbacc.graph() as captured:
+        made = gemm.matmul(a, b, epilogue=shifted, operands=(bias,))
+        gemm.matmul(a, b, epilogue=shifted, operands=(bias,), out=out)
+    for _ in range(2):
+        out[...] = 0
+        captured.launch()
+        near(out, exact), near(made, exact)
+    assert not numbacc.asnumpy(flat[:64]).any()
+    y, saved = gated.linear(a, b, return_saved=True)
+    near(gated.linear(a, b), numbacc.asnumpy(y).astype(np.float32))
+    assert gated.linear.backward(y, saved)[0].shape == a.shape
+
+
+@pytest.mark.gpu
+def test_arrays_of_torch(kernel_place):
+    torch = needed("torch", "torch")
+    (a, b, bias), exact = large(kernel_place, 256, 128, 192)
+    given = [torch.from_dlpack(each) for each in (a, b, bias)]
+    out = torch.empty(256, 128, dtype=torch.bfloat16, device="cuda")
+    found = gemm.matmul(*given[:2], epilogue=shifted, operands=(given[2],), out=out)
+    assert found is out
+    near(numbacc.asarray(out), exact)
