@@ -13,7 +13,7 @@ SUBJECTS = {
     "attention": "attention and its gradients against torch's cuDNN and flash backends, decoding, calls and plans",
     "blocks": "rope, dropout, gathers, activations of sums and losses against the speed of copies, torch and Liger",
     "conv": "convolutions and their gradients against torch's best, and fused against unfused",
-    "distributed": "data-parallel training on the GPUs of a host: share of perfect, torch's DistributedDataParallel",
+    "distributed": "data-parallel training on a host's GPUs: share of perfect, DistributedDataParallel and FSDP2",
     "elementwise": "elementwise functions and own kernels against the speed of copies, torch, torch.compile and CuPy",
     "fft": "Fourier transforms against torch and CuPy",
     "gated": "gated activations, own gates too, against the speed of copies, torch, torch.compile and Liger",

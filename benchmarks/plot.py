@@ -1,6 +1,7 @@
-"""Draws docs/measured.svg from the newest results: the time that others take, over numbacc's, on the same work.
+"""Draws docs/measured.svg and docs/scaling.svg from the newest results.
 
-Run as `python -m benchmarks.plot`, after results were added. A test draws it again and compares.
+The first shows the time that others take on the same work, over numbacc's; the second shows training on several GPUs.
+Run as `python -m benchmarks.plot`, after results were added. A test draws them again and compares.
 """
 
 from __future__ import annotations
@@ -95,6 +96,86 @@ def svg() -> str:
     )
 
 
+# ---------------------------------------------------------------- training on several GPUs
+
+#: (configuration, scaling, title) of the panels.
+PANELS = [
+    ("A", "weak", "A: 8 x 1024 tokens a GPU"),
+    ("A", "strong", "A: 8 x 1024 tokens in all"),
+    ("1B", "weak", "1B: 8 x 1024 tokens a GPU"),
+    ("1B", "strong", "1B: 8 x 1024 tokens in all"),
+]
+#: The name and colour of each line, and the beginnings of its figures' names.
+LINES = [
+    ("numbacc", "#4c78a8", ("numbacc", "sharded", "replicated")),
+    ("torch DistributedDataParallel", "#f58518", ("torch, compiled", "torch DistributedDataParallel")),
+    ("torch FSDP2", "#54a24b", ("torch FSDP2",)),
+]
+_WIDTH, _HEIGHT = 330, 180
+
+
+def speeds() -> dict[tuple[str, str, str], dict[int, float]]:
+    """(configuration, scaling, line) -> number of GPUs -> the most tokens a second, of the newest results."""
+    path = sorted((HERE / "results").glob("*-h100-distributed.json"))[-1]
+    found: dict[tuple[str, str, str], dict[int, float]] = {}
+    for figure in json.loads(path.read_text())["figures"]:
+        model, scaling, gpus, way = figure["name"].removeprefix("training ").split(", ", 3)
+        count = int(gpus.split()[0])
+        for line, _, names in LINES:
+            if way.startswith(names) and figure.get("tokens_per_second"):
+                # With one GPU, both kinds of scaling are the same.
+                for kind in ("weak", "strong") if count == 1 else (scaling,):
+                    points = found.setdefault((model, kind, line), {})
+                    points[count] = max(points.get(count, 0.0), figure["tokens_per_second"])
+    return found
+
+
+def scaling_svg() -> str:
+    """Return the tokens a second by the number of GPUs."""
+    found = speeds()
+    parts = [
+        text(
+            16,
+            22,
+            "Training: tokens a second, over numbacc's on one NVIDIA H100; dashed: perfect",
+            'font-weight="bold"',
+        )
+    ]
+    for k, (line, colour, _) in enumerate(LINES):
+        parts.append(f'<rect x="{16 + 230 * k}" y="34" width="14" height="10" fill="{colour}"/>')
+        parts.append(text(36 + 230 * k, 44, line))
+    most = max(count for points in found.values() for count in points)
+    measured = [each for each in PANELS if len(found.get((*each[:2], "numbacc"), ())) > 1]
+    for number, (model, scaling, title) in enumerate(measured):
+        left, top = 50 + number % 2 * (_WIDTH + 80), 80 + number // 2 * (_HEIGHT + 70)
+        one = found[model, scaling, "numbacc"][1]
+
+        def at(count: int, share: float, left: int = left, top: int = top) -> str:
+            return f"{left + _WIDTH * count / most:.1f},{top + _HEIGHT * (1 - share / most):.1f}"
+
+        parts.append(text(left, top - 10, title))
+        parts.append(f'<path d="M{left},{top}V{top + _HEIGHT}H{left + _WIDTH}" fill="none" stroke="black"/>')
+        parts.append(f'<path d="M{at(0, 0)}L{at(most, most)}" stroke="gray" stroke-dasharray="3 3"/>')
+        for count in (1, 2, 4, 8):
+            if count <= most:
+                x, y = at(count, count).split(",")
+                parts.append(text(float(x), top + _HEIGHT + 16, str(count), 'text-anchor="middle" font-size="11"'))
+                parts.append(text(left - 6, float(y) + 4, str(count), 'text-anchor="end" font-size="11"'))
+        parts.append(text(left + _WIDTH / 2, top + _HEIGHT + 32, "GPUs", 'text-anchor="middle" font-size="11"'))
+        for line, colour, _ in LINES:
+            points = sorted(found.get((model, scaling, line), {}).items())
+            if points:
+                places = [at(count, speed / one) for count, speed in points]
+                parts.append(f'<polyline points="{" ".join(places)}" fill="none" stroke="{colour}" stroke-width="2"/>')
+                parts += [
+                    '<circle cx="{}" cy="{}" r="3.5" fill="{}"/>'.format(*place.split(","), colour) for place in places
+                ]
+    size = f'width="860" height="{80 + -(-len(measured) // 2) * (_HEIGHT + 70)}"'
+    style = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="13"'
+    return "\n".join([f"<svg {size} {style}>", '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>\n"])
+
+
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent / "docs" / "measured.svg"
-    target.write_text(svg())
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent / "docs"
+    (folder / "measured.svg").write_text(svg())
+    (folder / "scaling.svg").write_text(scaling_svg())

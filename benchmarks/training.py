@@ -176,42 +176,68 @@ def _captured(made: Any, tokens: Any, target: Any) -> tuple[Callable[[], Any], A
 # ---------------------------------------------------------------- torch
 
 
-def _torch_model(torch: Any, config: Config, weights: dict[str, Any], dtype: Any) -> Any:
+def torch_model(torch: Any, config: Config, weights: dict[str, Any], dtype: Any, device: str = "cuda") -> Any:
+    """Return the model as a torch module. Its parts are `embedding`, `layers` and `head`, which computes the loss.
+
+    Args:
+        weights: name -> NumPy array or tensor, as numbacc's model names and shapes them.
+    """
     functional, c = torch.nn.functional, config
     angles = np.outer(np.arange(c.length), 10000.0 ** (-2 * np.arange(c.width // c.heads // 2) / (c.width // c.heads)))
+
+    def parameter(name: str) -> Any:
+        value = torch.as_tensor(weights[name])
+        # torch's linear layers have weights of shape (outputs, inputs).
+        own = value if value.ndim == 1 or name == "embedding" else value.T
+        return torch.nn.Parameter(own.to(device, dtype).contiguous().clone())
+
+    class Block(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            at = f"layers.{number}."
+            self.norm, self.mlp_norm = parameter(at + "norm"), parameter(at + "mlp_norm")
+            self.qkv, self.out = parameter(at + "attention.qkv"), parameter(at + "attention.out")
+            self.up, self.down = parameter(at + "mlp.up"), parameter(at + "mlp.down")
+
+        def forward(self, x: Any, cos: Any, sin: Any) -> Any:
+            n, d = x.shape[0], (c.width,)
+
+            def rope(x: Any) -> Any:
+                a, b = x.float().chunk(2, dim=-1)
+                return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1).to(x.dtype)
+
+            h = functional.rms_norm(x, d, self.norm, _EPS)
+            qkv = functional.linear(h, self.qkv).view(n, c.length, -1, c.width // c.heads)
+            q, k, v = qkv.transpose(1, 2).split((c.heads, c.kv_heads, c.kv_heads), dim=1)
+            o = functional.scaled_dot_product_attention(rope(q), rope(k), v, is_causal=True, enable_gqa=True)
+            x = x + functional.linear(o.transpose(1, 2).reshape(n, c.length, -1), self.out)
+            u = functional.linear(functional.rms_norm(x, d, self.mlp_norm, _EPS), self.up)
+            gate, up = u.chunk(2, dim=-1)
+            return x + functional.linear(functional.silu(gate) * up, self.down)
+
+    class Head(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.head = parameter("norm"), parameter("head")
+
+        def forward(self, x: Any, target: Any) -> Any:
+            logits = functional.linear(functional.rms_norm(x, (c.width,), self.norm, _EPS), self.head)
+            return functional.cross_entropy(logits.float().view(-1, c.vocabulary), target.reshape(-1).long())
 
     class Model(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.p = torch.nn.ParameterDict()
-            for name, value in weights.items():
-                own = value if value.ndim == 1 or name == "embedding" else np.ascontiguousarray(value.T)  # (out, in)
-                self.p[name.replace(".", "_")] = torch.nn.Parameter(torch.from_numpy(own.copy()).cuda().to(dtype))
+            self.embedding = parameter("embedding")
+            self.layers = torch.nn.ModuleList(Block(number) for number in range(c.layers))
+            self.head = Head()
             for name, f in (("cos", np.cos), ("sin", np.sin)):
-                self.register_buffer(name, torch.from_numpy(f(angles).astype(np.float32)).cuda())
-
-        def rope(self, x: Any) -> Any:
-            a, b = x.float().chunk(2, dim=-1)
-            return torch.cat((a * self.cos - b * self.sin, b * self.cos + a * self.sin), dim=-1).to(x.dtype)
+                self.register_buffer(name, torch.from_numpy(f(angles).astype(np.float32)).to(device))
 
         def forward(self, tokens: Any, target: Any) -> Any:
-            p, d = self.p, (c.width,)
-            x = functional.embedding(tokens, p["embedding"])
-            n = x.shape[0]
-            for i in range(c.layers):
-                at = f"layers_{i}_"
-                h = functional.rms_norm(x, d, p[at + "norm"], _EPS)
-                qkv = functional.linear(h, p[at + "attention_qkv"]).view(n, c.length, -1, c.width // c.heads)
-                q, k, v = qkv.transpose(1, 2).split((c.heads, c.kv_heads, c.kv_heads), dim=1)
-                o = functional.scaled_dot_product_attention(
-                    self.rope(q), self.rope(k), v, is_causal=True, enable_gqa=True
-                )
-                x = x + functional.linear(o.transpose(1, 2).reshape(n, c.length, -1), p[at + "attention_out"])
-                u = functional.linear(functional.rms_norm(x, d, p[at + "mlp_norm"], _EPS), p[at + "mlp_up"])
-                gate, up = u.chunk(2, dim=-1)
-                x = x + functional.linear(functional.silu(gate) * up, p[at + "mlp_down"])
-            logits = functional.linear(functional.rms_norm(x, d, p["norm"], _EPS), p["head"])
-            return functional.cross_entropy(logits.float().view(-1, c.vocabulary), target.reshape(-1).long())
+            x = functional.embedding(tokens, self.embedding)
+            for layer in self.layers:
+                x = layer(x, self.cos, self.sin)
+            return self.head(x, target)
 
     return Model()
 
@@ -221,8 +247,8 @@ class ByTorch:
 
     def __init__(self, torch: Any, config: Config, weights: dict[str, Any], dtype: str, mode: str | None = None):
         self._torch = torch
-        model = _torch_model(torch, config, weights, getattr(torch, dtype))
-        self._params = list(model.p.values())
+        model = torch_model(torch, config, weights, getattr(torch, dtype))
+        self._params = list(model.parameters())
         self._is_narrow = dtype == "bfloat16"
         self._masters = [p.detach().float().clone() for p in self._params] if self._is_narrow else self._params
         for each in self._masters if self._is_narrow else ():

@@ -130,11 +130,9 @@ class Training:
             len(text.characters), width=o["width"], layers=o["layers"], heads=o["heads"], kv_heads=o["kv_heads"],
             length=o["length"], dropout=o["dropout"],
         ).initialize(o["dtype"], seed=o["seed"], tune=numbacc.has_gpu())  # fmt: skip
-        buffers = self.model.buffers
-        self.optimizer = distributed.ParallelAdamW(
-            self.team, buffers.gradients, buffers.values, o["rate"], decayed=buffers.decayed, max_norm=1.0, shard=False
+        self.optimizer = distributed.ParallelAdamW.for_model(
+            self.team, self.model, o["rate"], max_norm=1.0, shard=False
         )
-        self._begin_at(0)
         self.step = 0
         self.curve: list[tuple[int, float]] = []
         self._compiled = numbacc.compiled(self._train)
@@ -146,10 +144,6 @@ class Training:
         tape.backward(loss, ready=self.optimizer.ready)
         self.optimizer.step()
         return self.team.all_reduce(loss.value, "mean")
-
-    def _begin_at(self, position: Any) -> None:
-        """Set the position of dropout's random numbers, apart from other ranks' positions."""
-        self.model.buffers.position[...] = position + self.team.rank * 2**56
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step: it grows for the first twentieth, then falls to a tenth."""
@@ -198,7 +192,6 @@ class Training:
         """Write model, optimizer and options to a file in the format safetensors."""
         arrays = {f"model.{name}": each for name, each in self.model.state_dict().items()}
         arrays |= {f"optimizer.{name}": each for name, each in self.optimizer.state_dict().items()}
-        arrays["position"] = self.model.buffers.position
         about = {
             "options": json.dumps(self.options), "characters": json.dumps(self.text.characters),
             "step": str(self.step), "curve": json.dumps(self.curve),
@@ -222,7 +215,6 @@ class Training:
         for prefix, owner in (("model.", self.model), ("optimizer.", self.optimizer)):
             own = {name.removeprefix(prefix): each for name, each in arrays.items() if name.startswith(prefix)}
             owner.load_state_dict(own)
-        self._begin_at(int(arrays["position"][0]))
         self.step, self.curve = int(about["step"]), [tuple(each) for each in json.loads(about["curve"])]
 
 

@@ -21,7 +21,7 @@ from numbacc.distributed.optimizers import ParallelAdamW as ParallelAdamW
 
 def init(
     *, rank: int | None = None, world_size: int | None = None, local_rank: int | None = None,
-    address: str | None = None, timeout: float = 60.0,
+    address: str | None = None, timeout: float = 60.0, call_timeout: float | None = 600.0,
 ) -> Communicator: ...
 
 def launch(

@@ -10,7 +10,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -63,22 +63,25 @@ class Communicator(NotCopied):
 
     _instead = "each process has one"
 
-    def __init__(self, place: Ranks, timeout: float):
+    def __init__(self, place: Ranks, timeout: float, call_timeout: float | None = None):
         self.rank, self.world_size, self.local_rank = place.rank, place.world_size, place.local_rank
-        self._calls = 0
+        #: Calls that rank 0 compares, and calls with NumPy arrays.
+        self._calls = self._on_host = 0
         self._control: Control | None = None
         self._mesh: Mesh | None = None
         #: NCCL's communicator, or None and the reason why there is none.
         self._nccl: Any = None
         self._without = ""
-        #: A communicator for registered memory, once `_registered_empty` has made some.
-        self._copier: Any = None
+        #: Whether memory can be registered, and a communicator for it, once `registered_empty` has made some.
+        self._can_register, self._copier = False, cast(Any, None)
         self._gpu = self._select() if has_gpu() else None
         self.device = "cpu" if self._gpu is None else argument_of(self._gpu)
         if self.world_size > 1:
             self._control = Control(place, timeout)
             self._mesh = Mesh(self._control, timeout)
             self._connect_gpus()
+            if call_timeout is not None:
+                self._control.watch_calls(self._made_calls, call_timeout)
 
     def __repr__(self) -> str:
         by = "" if self.world_size == 1 else ", NCCL" if self._nccl is not None else ", sockets"
@@ -102,13 +105,13 @@ class Communicator(NotCopied):
     def _connect_gpus(self) -> None:
         """Make NCCL's communicator, if all ranks have a GPU of their own."""
         assert self._control is not None
-        own = {"gpu": None, "problem": ""}
+        own = {"gpu": None, "host": socket.gethostname(), "problem": ""}
         if self._gpu is None:
             own["problem"] = "it has no GPU"
         elif simulated():
             own["problem"] = "its GPU is simulated"
         else:
-            own["gpu"] = f"{socket.gethostname()}/{runtime().pci_address(self._gpu)}"
+            own["gpu"] = f"{own['host']}/{runtime().pci_address(self._gpu)}"
             try:
                 _nccl().bindings()
             except DeviceError as error:
@@ -122,6 +125,7 @@ class Communicator(NotCopied):
             self._without = "; ".join(problems)
             return
         self._nccl = self._communicator()
+        self._can_register = len({each["host"] for each in everyone}) == 1 and _nccl().has_copies()
 
     def _communicator(self, **options: Any) -> Any:
         """Make a communicator of NCCL, on all ranks together."""
@@ -131,26 +135,10 @@ class Communicator(NotCopied):
         self._control.on_failure.append(made.abort)
         return made
 
-    def _registered_empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> Array:
-        """Return an uninitialized array in memory that NCCL registers with all ranks.
-
-        `DataParallel` moves such arrays with the GPU's copy engines, so that products and other kernels keep all
-        multiprocessors. All ranks call this together, with the same arguments. The memory is not freed before the
-        process ends: make such arrays once, for gradients and parameters. Without NCCL this is an ordinary array.
-
-        This is private: it has not run on several GPUs yet.
-        """
-        if self._nccl is None or not _nccl().has_copies():
-            return creation.empty(shape, dtype, device=self.device)
-        lengths, own = lengths_of(shape), dtypes.dtype(dtype)
-        made = layout(lengths, row_major_strides(lengths, own.itemsize), own, self._nccl.device)
-        if not made.size:
-            return creation.empty(lengths, own, device=self.device)
-        if self._copier is None:
-            self._copier = self._communicator(by_copies=True)
-        address, handle = self._copier.allocate(made.nbytes), handle_of(None)
-        storage = runtime().borrow(self._copier, address, made.device, handle, None, "memory")
-        return operands.device_array()(made, address, storage)
+    def _made_calls(self) -> int:
+        """Return the number of calls that this rank has made, and that all ranks make."""
+        libraries = [each for each in (self._nccl, self._copier) if each is not None]
+        return self._on_host + sum(int(each.calls) for each in libraries)
 
     # ------------------------------------------------------------ operations
 
@@ -291,6 +279,38 @@ class Communicator(NotCopied):
         call = _Collective(self, "send", out, stream, None, argument="out")
         return call.run(call.own.shape, out, partial(self._receive, sender=source), reads=False)
 
+    def registered_empty(self, shape: int | tuple[int, ...], dtype: Any = "float32") -> Array:
+        """Return an uninitialized array that other ranks' GPUs access, for gradients and parameters of `DataParallel`.
+
+        `DataParallel` with `shard=True` moves such arrays with the GPU's copy engines, so that products and other
+        kernels keep all multiprocessors. All ranks call this together, with the same arguments. The memory is not freed
+        before the process ends, so make such arrays once. `numbacc.peak_memory` does not count it.
+
+        Args:
+            shape: the array's shape, or its length.
+            dtype: its dtype.
+
+        Returns:
+            array in memory that NCCL 2.28 or newer has registered with all ranks. An ordinary array if NCCL is older,
+            if the ranks are on several hosts, or without NCCL.
+
+        Raises:
+            RankError: another rank has ended.
+
+        Example:
+            >>> numbacc.distributed.init().registered_empty((2, 3)).shape
+            (2, 3)
+        """
+        lengths, own = lengths_of(shape), dtypes.dtype(dtype)
+        if not self._can_register or 0 in lengths:
+            return creation.empty(lengths, own, device=self.device)
+        made = layout(lengths, row_major_strides(lengths, own.itemsize), own, self._nccl.device)
+        if self._copier is None:
+            self._copier = self._communicator(by_copies=True)
+        address, handle = self._copier.allocate(made.nbytes), handle_of(None)
+        storage = runtime().borrow(self._copier, address, made.device, handle, None, "memory")
+        return operands.device_array()(made, address, storage)
+
     def barrier(self) -> None:
         """Wait until all ranks have called this. The host waits; it does not wait for work on GPUs.
 
@@ -369,7 +389,7 @@ class Communicator(NotCopied):
         self._copier.all_to_all(array._address, out._address, array.nbytes // self.world_size, _BYTES, stream)
 
     def _is_registered(self, array: Any) -> bool:
-        """Return whether an array is in memory that `_registered_empty` has made."""
+        """Return whether an array is in memory that `registered_empty` has made."""
         return self._copier is not None and getattr(array._storage, "_owner", None) is self._copier
 
     # ------------------------------------------------------------ checks
@@ -435,10 +455,13 @@ class _Collective:
             self._resolve(op)
         details = ", ".join(filter(None, (f"{self.own.dtype} {self.own.shape}", op, more)))
         self.message = f"{name}({details})"
+        self._is_made_by_all = name != "send"
         if team.world_size > 1 and not self.on_host:
             team._check_gpu(self.own)
-            if name != "send":  # of which each rank makes its own
+            if self._is_made_by_all:
                 team._note(self.message)
+        elif self._is_made_by_all:
+            team._on_host += 1
 
     def _resolve(self, op: str) -> None:
         """Find NCCL's numbers of a reduction and a dtype."""
@@ -510,7 +533,7 @@ class _Collective:
 
     def ordered(self, reads: Any, writes: Any) -> Any:
         """Return a context manager that orders NCCL's work on the arrays, and keeps what a graph uses."""
-        return _Ordered(self._team._nccl, self.handle, self.own.device, reads, writes)
+        return _Ordered(self._team._nccl, self.handle, self.own.device, reads, writes, self._is_made_by_all)
 
     def _copy(self, source: Any, result: Any) -> None:
         if self.on_host:
@@ -545,14 +568,16 @@ class _Collective:
 class _Ordered:
     """The order of memory around a call of NCCL. A captured call's graph keeps the communicator."""
 
-    def __init__(self, library: Any, stream: int, device: int, reads: Any, writes: Any):
-        self._library = library
+    def __init__(self, library: Any, stream: int, device: int, reads: Any, writes: Any, is_counted: bool):
+        self._library, self._is_counted = library, is_counted
         self._using = runtime().using(stream, device, reads, writes)
 
     def __enter__(self) -> Any:
         capture = self._using.__enter__()
         if capture is not None:
             capture.keep(self._library)
+            if self._is_counted:
+                capture.count(self._library)
         return capture
 
     def __exit__(self, *error: Any) -> None:
@@ -600,6 +625,7 @@ def init(
     local_rank: int | None = None,
     address: str | None = None,
     timeout: float = 60.0,
+    call_timeout: float | None = 600.0,
 ) -> Communicator:
     """Connect this process with the other processes of the program, and return their communicator.
 
@@ -617,6 +643,9 @@ def init(
         address: where the processes meet: "host:port" of rank 0, or "file:///path" of a new file that all processes
             share. NUMBACC_RENDEZVOUS or MASTER_ADDR and MASTER_PORT if None.
         timeout: seconds to wait for the other processes.
+        call_timeout: seconds after which a rank that has not made a call which another rank has made counts as failed:
+            it hangs. Choose more than the longest work that one rank does alone, such as writing a checkpoint; None for
+            no limit. Calls of `send` and `receive` do not count.
 
     Returns:
         Communicator.
@@ -632,9 +661,11 @@ def init(
         >>> numbacc.distributed.init().world_size
         1
     """
+    if call_timeout is not None and not call_timeout > 0:
+        raise OptionError(f"call_timeout={shown(call_timeout)} must be a positive number of seconds, or None")
     with _lock:
         if not _made:
-            made = Communicator(ranks(rank, world_size, local_rank, address), timeout)
+            made = Communicator(ranks(rank, world_size, local_rank, address), timeout, call_timeout)
             if made._control is not None:
                 _report_errors(made._control)
             _made.append(made)

@@ -4,7 +4,8 @@ Rank 0 runs a server in a thread. All ranks, including rank 0, connect to it and
 the server notices at once when a process dies, and tells the others. Messages are JSON; nothing that arrives is run.
 
 A connection reports the death of a process at once, and TCP's keepalive reports that of a host after seconds. Both do
-not depend on what the Python threads of a rank do.
+not depend on the Python threads of a rank. A process that hangs is noticed by its number of calls: each rank reports
+this number, and rank 0 ends the run if one rank has made fewer calls than another for too long.
 """
 
 from __future__ import annotations
@@ -107,6 +108,9 @@ class _Client:
         self.done = False
         #: The number of its last call.
         self.calls = 0
+        #: The number of all calls that it has made. While another rank has made more: this number, and since when.
+        self.made = 0
+        self.behind: tuple[int, float] | None = None
 
 
 class Server(NotCopied, threading.Thread):
@@ -132,16 +136,19 @@ class Server(NotCopied, threading.Thread):
         #: Number of a call -> its text, the first rank that made it, and how many ranks did.
         self._calls: dict[int, tuple[str, int, int]] = {}
         self._failed = False
+        #: Seconds for which a rank may have made fewer calls than another; None if ranks do not report their calls.
+        self._limit: float | None = None
 
     def run(self) -> None:
         self._selector.register(self._listener, selectors.EVENT_READ)
         while not self.empty.is_set():
-            for key, _ in self._selector.select(1.0):
+            for key, _ in self._selector.select(1.0 if self._limit is None else min(self._limit / 8, 1.0)):
                 if key.fileobj is self._listener:
                     connection, _ = self._listener.accept()
                     self._selector.register(watched(connection), selectors.EVENT_READ, _Client(connection))
                 else:
                     self._serve(key.data)
+            self._check_behind()
         self._selector.close()
         self._listener.close()
 
@@ -176,11 +183,14 @@ class Server(NotCopied, threading.Thread):
             client.calls = message["number"]
             self._compare(client.rank, message["number"], message["text"])
             self._check_pending()
+        elif kind == "made":
+            client.made, self._limit = int(message["number"]), float(message["limit"])
+            client.connection.sendall(pack({"kind": "heard"}))
         elif kind == "failed":
             client.done = True
             self._report(client.rank, message["text"])
         elif kind == "done":
-            client.done = True
+            client.done, client.made = True, int(message["number"])
             self._check_pending()
             self._left()
 
@@ -220,6 +230,25 @@ class Server(NotCopied, threading.Thread):
             if waiting:
                 text, rank, _ = self._calls[min(waiting)]
                 self._report(rank, f"rank {rank} called {text}, and rank {client.rank} has already ended")
+
+    def _check_behind(self) -> None:
+        """Report a rank that has made fewer calls than another one for too long."""
+        if self._limit is None or len(self._clients) < self._ranks.world_size:
+            return
+        first = max(self._clients.values(), key=lambda client: client.made)
+        now = time.monotonic()
+        for client in self._clients.values():
+            if client.made == first.made:
+                client.behind = None
+            elif client.behind is None or client.behind[0] != client.made:
+                client.behind = client.made, now
+            elif now - client.behind[1] > self._limit:
+                why = "it has ended" if client.done else "it hangs, or it works alone for longer than call_timeout"
+                client.done = True  # nobody waits for it
+                self._report(
+                    client.rank, f"it has not made a call that rank {first.rank} made {self._limit:g} s ago: {why}"
+                )
+                return
 
     def _lost(self, client: _Client) -> None:
         if client.rank >= 0 and not client.done:
@@ -313,10 +342,16 @@ class Control(NotCopied):
         self._gathers = 0
         self._answers: dict[str, list[Any]] = {}
         self._done = self._broken = False
+        #: Returns the number of calls with arrays that this rank has made.
+        self._made: Callable[[], int] = lambda: 0
         self._noticed = False
-        #: Called with the failure's text, in the watching thread, before the main thread is interrupted.
+        #: Called after another rank has failed, in a new thread.
         self.on_failure: list[Callable[[], None]] = []
+        self._aborting: threading.Thread | None = None
+        #: True if this process ends before a failure is known: nothing is to be aborted any more.
+        self._left = False
         self._main = threading.main_thread()
+        self._heard = time.monotonic()
         threading.Thread(target=self._watch, name="numbacc.distributed watch", daemon=True).start()
 
     # ------------------------------------------------------------ the start
@@ -374,6 +409,30 @@ class Control(NotCopied):
 
     # ------------------------------------------------------------ messages
 
+    def watch_calls(self, made: Callable[[], int], limit: float) -> None:
+        """Report the number of calls again and again, so that a rank is noticed that hangs.
+
+        Args:
+            made: returns the number. It must not wait for anything.
+            limit: seconds for which a rank may have made fewer calls than another, and rank 0 may not answer.
+        """
+
+        self._made = made
+
+        def report() -> None:
+            self._heard = time.monotonic()
+            while not (self._done or self.failure):
+                self.send(kind="made", number=self._number(), limit=limit)
+                time.sleep(min(limit / 8, 10.0))
+                if time.monotonic() - self._heard > limit:
+                    self._ended(0, f"it has not answered for {limit:g} s: it hangs")
+
+        threading.Thread(target=report, name="numbacc.distributed calls", daemon=True).start()
+
+    def _number(self) -> int:
+        """Return the number of calls that this rank has made."""
+        return self._made() + self._gathers
+
     def send(self, **message: Any) -> None:
         """Send a message to the server. A broken connection is noticed by the watching thread."""
         with contextlib.suppress(OSError), self._sending:
@@ -408,15 +467,30 @@ class Control(NotCopied):
 
     def finish(self) -> None:
         """Report that this rank is done. Rank 0 waits for the others, because they are connected to it."""
+        with self._changed:
+            self._left = not self.failure
         if not self._done:
             self._done = True
-            self.send(kind="done")
+            self.send(kind="done", number=self._number())
         last = None
         while self._server is not None and not self._server.empty.wait(0.2):
             if last is None and (self._broken or self.failure):
                 last = time.monotonic() + _GRACE + 2  # all will have heard of it
             if last is not None and time.monotonic() > last:
                 break
+        if not self._left:
+            self._wait_for_abort()
+
+    def _wait_for_abort(self) -> None:
+        """Wait until libraries have ended their work, which must not go on while the interpreter ends."""
+        deadline = time.monotonic() + 1.5
+        while time.monotonic() < deadline and (self._aborting is None or self._aborting.is_alive()):
+            time.sleep(0.02)
+        if self._aborting is not None and self._aborting.is_alive():
+            # NCCL waits for the end of graphs, which the interpreter keeps until its own end.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1)
 
     def forget(self) -> None:
         """Close the connection in a forked child, so that the death of its parent is noticed."""
@@ -443,6 +517,8 @@ class Control(NotCopied):
                     with self._changed:
                         self._answers[message["key"]] = message["values"]
                         self._changed.notify_all()
+                elif message["kind"] == "heard":
+                    self._heard = time.monotonic()
                 elif message["kind"] == "ended":
                     self._ended(message["rank"], message["text"])
 
@@ -454,11 +530,16 @@ class Control(NotCopied):
         self.failure = f"rank {rank} of {own.world_size} has failed, so rank {own.rank} ends.\n{text}".rstrip()
         with self._changed:
             self._changed.notify_all()
-        # In a thread of its own, since a library's call may hang.
-        threading.Thread(target=self._abort, daemon=True).start()
         time.sleep(0.2)  # calls that look for a failure raise it in their own words
-        if not self._noticed:
-            _interrupt(self._main)
+        with self._changed:
+            if self._left:
+                return
+            if not self._noticed:
+                _interrupt(self._main)
+            # After the interruption: a call that waits for a GPU then raises RankError as soon as its wait ends. In
+            # another thread, since a library's call may hang.
+            self._aborting = threading.Thread(target=self._abort, daemon=True)
+            self._aborting.start()
         deadline = time.monotonic() + _GRACE
         while time.monotonic() < deadline:
             time.sleep(0.1)

@@ -4,8 +4,8 @@ Gradients and parameters lie in flat arrays, which are divided into buckets. As 
 queued, NCCL reduces it on a stream with a high priority. If the optimizer's state is sharded, each rank gets only its
 share of the reduced bucket, updates its share of the parameters, and all ranks gather the new parameters.
 
-NCCL's kernels take multiprocessors away from the backward pass. For registered memory, which is not public yet, copy
-engines move each rank's share to it instead, and a kernel of the update averages the shares of all ranks in float32.
+NCCL's kernels take multiprocessors away from the backward pass. In registered memory, copy engines move each rank's
+share to it instead, and a kernel of the update averages the shares of all ranks in float32.
 """
 
 from __future__ import annotations
@@ -31,6 +31,14 @@ from .communicator import Communicator
 ALIGNMENT = 64
 #: Bytes of a bucket, by default. Smaller ones take longer in all, larger ones start later.
 BUCKET_BYTES = 2**25
+
+
+#: Number of rows -> a kernel of their mean, in float32. With few rows a reduction takes three times as long.
+_MEANS: dict[int, Any] = {
+    2: elementwise.kernel(lambda a, b: (a + b) * 0.5),
+    4: elementwise.kernel(lambda a, b, c, d: ((a + b) + (c + d)) * 0.25),
+    8: elementwise.kernel(lambda a, b, c, d, e, f, g, h: (((a + b) + (c + d)) + ((e + f) + (g + h))) * 0.125),
+}
 
 
 class BucketPart(NamedTuple):
@@ -153,7 +161,7 @@ class DataParallel(NotCopied):
         if self._works and not self._on_host:
             communicator._check_gpu(own)
             if shard and communicator._is_registered(self._gradients):
-                self._pieces = communicator._registered_empty(own.size, own.dtype)
+                self._pieces = communicator.registered_empty(own.size, own.dtype)
             self._stream = make_stream(device=own.device, priority=-1) if stream is None else make_stream(stream)
 
     def _divide(self, shard: bool, boundaries: Sequence[int], nbytes: int) -> list[_Bucket]:
@@ -355,8 +363,7 @@ class DataParallel(NotCopied):
             bucket.event.wait(handle_of(None), self._own.device)
             bucket.event = None
         if bucket.pieces is not None:
-            rows = bucket.pieces.reshape((self._team.world_size, -1))
-            elementwise.mean(rows, axis=0, out=self._gradients[bucket.part.whole])
+            _mean(bucket.pieces.reshape((self._team.world_size, -1)), self._gradients[bucket.part.whole])
             bucket.pieces = None
 
     def _gather(self, bucket: _Bucket) -> None:
@@ -401,6 +408,7 @@ class _Beside:
         capture = self._using.__enter__()
         if capture is not None:
             capture.keep(self._library)
+            capture.count(self._library)
         self._is_captured = capture is not None
         runtime().wait(self._stream, self._current, self._device)
         return self._stream
@@ -427,6 +435,15 @@ def _flat(array: Any, name: str, handle: int, *, written: bool = True) -> tuple[
     if written and not (found.flags.writeable if isinstance(found, np.ndarray) else not found._readonly):
         raise read_only(name)
     return found, own
+
+
+def _mean(rows: Any, out: Any) -> None:
+    """Write the mean of the rows of a matrix."""
+    kernel = _MEANS.get(rows.shape[0])
+    if kernel is None:
+        elementwise.mean(rows, axis=0, out=out)
+    else:
+        kernel(*rows, out=out)
 
 
 def _empty_like(own: Layout, size: int) -> Any:

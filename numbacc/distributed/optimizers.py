@@ -17,8 +17,8 @@ class ParallelAdamW(AdamWState):
     """AdamW for data-parallel training; see `elementwise.adamw_step`.
 
     It averages the gradients of all ranks by `DataParallel`, and updates each bucket as soon as its gradients are
-    averaged. Parameters of 16 bits have a float32 copy. A step can be captured in a CUDA graph, since everything that
-    changes from step to step is an array.
+    averaged. `for_model` makes it for a model of `numbacc.nn`. Parameters of 16 bits have a float32 copy. A step can be
+    captured in a CUDA graph, since everything that changes from step to step is an array.
 
     Args:
         communicator: the ranks.
@@ -80,10 +80,58 @@ class ParallelAdamW(AdamWState):
             bucket_bytes=bucket_bytes,
         )
         self.ready = self.parallel.ready
+        #: The position of dropout's random numbers, if the optimizer is that of a model.
+        self._position: Any = None
         super().__init__(parameters, self.parallel.state_size, rate, beta1, beta2, eps, weight_decay, max_norm)
         self.master = None
         if parameters.dtype != self._wide:
             self.master = elementwise.astype(self.parallel.share(parameters), self._wide)
+
+    @classmethod
+    def for_model(
+        cls,
+        communicator: Communicator,
+        model: Any,
+        rate: float = 1e-3,
+        *,
+        shard: bool = True,
+        registered: bool = True,
+        **options: Any,
+    ) -> ParallelAdamW:
+        """Make the optimizer of a model of `numbacc.nn`, as `nn.AdamW` does for one process.
+
+        From then on, dropout drops other elements on each rank.
+
+        Args:
+            communicator: the ranks.
+            model: a module of `numbacc.nn` after `initialize`, with the same seed on all ranks.
+            rate: the learning rate.
+            shard: as of `ParallelAdamW`.
+            registered: whether parameters and gradients move to memory of `Communicator.registered_empty`, if there is
+                such memory and `shard` is true. Steps are then faster; the gradients need twice the memory. Views of
+                the model's arrays that were made before are no longer used.
+            options: the other options of `ParallelAdamW` but `decayed`.
+
+        Returns:
+            ParallelAdamW.
+
+        Example:
+            >>> model = nn.Linear(2, 1).initialize()
+            >>> optimizer = numbacc.distributed.ParallelAdamW.for_model(numbacc.distributed.init(), model, rate=0.1)
+            >>> optimizer.step()  # after tape.backward(loss, ready=optimizer.ready)
+            >>> int(optimizer.count[0])
+            1
+        """
+        buffers = model.buffers
+        buffers.rank = communicator.rank
+        if checks.boolean(registered, "registered") and shard and communicator._can_register:
+            values, gradients = buffers.values, buffers.gradients
+            buffers.move(*(communicator.registered_empty(each.shape, each.dtype) for each in (values, gradients)))
+        made = cls(
+            communicator, buffers.gradients, buffers.values, rate, decayed=buffers.decayed, shard=shard, **options
+        )
+        made._position = buffers.position
+        return made
 
     def step(self) -> None:
         """Average the gradients that are not averaged yet, and update the parameters.
@@ -125,14 +173,15 @@ class ParallelAdamW(AdamWState):
     # ------------------------------------------------------------ checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Return whole arrays by name: master, m, v, count and rate, as of `nn.AdamW`.
+        """Return whole arrays by name: master, m, v, count and rate; of a model dropout's position, too, as `nn.AdamW`.
 
         All ranks call this together. The arrays do not depend on the number of ranks, so a checkpoint may be loaded by
         another number of them.
         """
         whole = self.parallel.unshare
         master = elementwise.copy(self.parameters) if self.master is None else whole(self.master)
-        return {"master": master, "m": whole(self.m), "v": whole(self.v), "count": self.count, "rate": self._rate}
+        found = {"master": master, "m": whole(self.m), "v": whole(self.v), "count": self.count, "rate": self._rate}
+        return found if self._position is None else {**found, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Copy whole arrays that `state_dict` returned, and write the parameters.
@@ -141,7 +190,10 @@ class ParallelAdamW(AdamWState):
             OptionError: names are missing. ShapeError: the state is that of another model.
         """
         length, device = tuple(self.gradients.shape), operands.device_of(self.parameters)
-        shapes = dict.fromkeys(("master", "m", "v"), length) | dict.fromkeys(("count", "rate"), (1,))
+        single = {"count": self.count, "rate": self._rate}
+        if self._position is not None:
+            single["position"] = self._position
+        shapes = dict.fromkeys(("master", "m", "v"), length) | dict.fromkeys(single, (1,))
         check_state(state, shapes)
         given = {name: creation.asarray(state[name], device=device) for name in shapes}
         for name in ("m", "v"):
@@ -149,5 +201,5 @@ class ParallelAdamW(AdamWState):
         if self.master is not None:
             elementwise.copy(self.parallel.share(given["master"]), out=self.master)
         elementwise.copy(given["master"], out=self.parameters)
-        elementwise.copy(given["count"], out=self.count)
-        elementwise.copy(given["rate"], out=self._rate)
+        for name, array in single.items():
+            elementwise.copy(given[name], out=array)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..base.ownership import NotCopied
-from ..errors import DeviceError, LibraryError
+from ..errors import DeviceError, LibraryError, RankError
 from ..runtime.contexts import on_device, relaxed
 
 #: NCCL's number of a dtype (ncclDataType_t).
@@ -92,6 +92,9 @@ class NcclCommunicator(NotCopied):
         device: the GPU.
         by_copies: whether `all_gather` and `all_to_all` of registered memory use the GPU's copy engines, which take no
             multiprocessor away from kernels.
+
+    Attributes:
+        calls: the number of calls that all ranks make together, launches of graphs included.
     """
 
     _instead = "make another, on all ranks"
@@ -102,6 +105,7 @@ class NcclCommunicator(NotCopied):
         self._lock = threading.RLock()
         self._library = bindings()
         self._aborted = False
+        self.calls, self._counting = 0, threading.Lock()
         #: The registrations of memory.
         self._windows: list[Any] = []
         # The binding reads the options when it makes the communicator.
@@ -126,9 +130,17 @@ class NcclCommunicator(NotCopied):
                 self._windows.append(self._library.comm_window_register(self._comm, address, size, _SYMMETRIC))
         return address
 
+    def add(self, number: int) -> None:
+        """Count calls."""
+        with self._counting:
+            self.calls += number
+
     def _call(self, name: str, *arguments: Any) -> None:
         with self._lock, _checked(name):
+            if self._aborted:
+                raise RankError
             getattr(self._library, name)(*arguments)
+        self.add(name not in ("send", "recv"))
 
     def all_reduce(self, source: int, target: int, count: int, dtype: int, op: int, stream: int) -> None:
         self._call("all_reduce", source, target, count, dtype, op, self._comm, stream)
@@ -168,8 +180,14 @@ class NcclCommunicator(NotCopied):
 
     def abort(self) -> None:
         """End all operations, also those that wait for a rank that has gone."""
-        # Without the lock: the thread that holds it may hang.
-        if not self._aborted:
-            self._aborted = True
+        if self._aborted:
+            return
+        self._aborted = True
+        # A call that is being made must end first, for NCCL frees what it uses. But a call may hang.
+        has_lock = self._lock.acquire(timeout=1.0)
+        try:
             with on_device(self.device), _checked("ncclCommAbort"):
                 self._library.comm_abort(self._comm)
+        finally:
+            if has_lock:
+                self._lock.release()

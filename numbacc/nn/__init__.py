@@ -8,7 +8,6 @@ from ..base.keywords import explain
 from .functions import cross_entropy, mean_squared_error
 from .losses import linear_cross_entropy
 from .modules import (
-    Bucket,
     Buffers,
     Conv,
     CrossEntropy,
@@ -31,7 +30,6 @@ from .transformer import Attention, KVCache, Transformer, generate
 __all__ = [
     "AdamW",
     "Attention",
-    "Bucket",
     "Buffers",
     "Conv",
     "CrossEntropy",

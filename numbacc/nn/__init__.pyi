@@ -14,7 +14,6 @@ from numbacc.nn.losses import LinearGradients
 __all__ = [
     "AdamW",
     "Attention",
-    "Bucket",
     "Buffers",
     "Conv",
     "CrossEntropy",
@@ -48,7 +47,6 @@ __all__ = [
 
 from numbacc.nn.optimizers import AdamW as AdamW
 from numbacc.nn.transformer import Attention as Attention
-from numbacc.nn.modules import Bucket as Bucket
 from numbacc.nn.modules import Buffers as Buffers
 from numbacc.nn.modules import Conv as Conv
 from numbacc.nn.modules import CrossEntropy as CrossEntropy

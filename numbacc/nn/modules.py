@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ M = TypeVar("M", bound="Module")
 
 #: Each parameter starts at a multiple of this many elements: 128 bytes in 16 bits.
 _ALIGNED = 64
+#: The distance between the seeds of two ranks: 2⁶⁴ over the golden ratio, so that no multiples of it are close.
+_RANKS_APART = 0x9E3779B97F4A7C15
 
 
 def _normal(rng: Any, shape: Sequence[int], std: float) -> Any:
@@ -44,19 +46,6 @@ def normal(std: float) -> Callable[..., Any]:
     return partial(_normal, std=std)
 
 
-class Bucket(NamedTuple):
-    """A part of the flat buffers: its slice, and the parameters that lie in it.
-
-    Example:
-        >>> bucket, *_ = nn.Linear(8, 8).initialize().buffers.buckets()
-        >>> bucket.span, bucket.parameters
-        (slice(0, 64, None), (Parameter((8, 8)),))
-    """
-
-    span: slice
-    parameters: tuple[Parameter, ...]
-
-
 class Buffers:
     """The flat buffers of a model's parameters. Parameters with weight decay come first.
 
@@ -66,6 +55,8 @@ class Buffers:
         decayed: the number of elements that belong to parameters with weight decay.
         position: the position in the sequences of random numbers, an array with one integer. It advances after each
             backward pass with dropout, so that a replayed graph drops other elements.
+        rank: the number of this process among several that train together, 0 by default. Each rank's dropout drops
+            other elements. `numbacc.distributed.ParallelAdamW.for_model` sets it.
         master: the optimizer's float32 copy of values, if values have 16 bits and an optimizer made one; else None.
 
     Example:
@@ -83,15 +74,19 @@ class Buffers:
             self._places.append((slice(at, at + size), each.shape))
             at += -(-size // _ALIGNED) * _ALIGNED
             self.decayed = at if each.decay else self.decayed
+        self.values = creation.zeros(at, dtype, device=device)
         wide = np.float64 if dtype == np.float64 else np.float32
-        host = np.zeros(at, wide)
         for each, (span, shape) in zip(self.parameters, self._places, strict=True):
+            # One parameter at a time: a whole model may not fit in the host's memory.
             given = each.initial(rng, shape) if callable(each.initial) else each.initial
-            host[span].reshape(shape)[...] = given
-        self.values = creation.asarray(host.astype(dtype), device=device)
+            if not isinstance(given, (int, float)):
+                self.values[span] = np.asarray(np.broadcast_to(given, shape), wide).reshape(-1).astype(dtype)
+            elif given:
+                self.values[span] = given
         self.gradients = creation.zeros(at, gradient_dtype, device=device)
         self.master: Array | None = None
         self.position = creation.zeros(1, "int64", device=device)
+        self.rank = 0
         self._attach()
 
     def _attach(self) -> None:
@@ -127,27 +122,6 @@ class Buffers:
     def advance(self) -> None:
         """Advance the position beyond the random numbers of one backward pass."""
         elementwise.add(self.position, 2**36, out=self.position)
-
-    def buckets(self, nbytes: int = 2**25) -> list[Bucket]:
-        """Cut the buffers into parts of about this many bytes, ordered as gradients usually become ready.
-
-        That is the order from back to front, first of parameters with weight decay, then of the others. No parameter
-        is cut; together the buckets cover the whole buffers.
-        """
-        size = max(nbytes // self.gradients.dtype.itemsize, 1)
-        found: list[Bucket] = []
-        pairs = list(zip(self.parameters, self._places, strict=True))
-        total = int(self.values.shape[0])
-        for first, last in ((0, self.decayed), (self.decayed, total)):
-            stop, kept = last, list[Parameter]()
-            for each, (span, _) in reversed(pairs):
-                if not first <= span.start < last or (span.start == span.stop == last):
-                    continue
-                kept.insert(0, each)
-                if stop - span.start >= size or span.start == first:
-                    found.append(Bucket(slice(span.start, stop), tuple(kept)))
-                    stop, kept = span.start, []
-        return found
 
 
 class Module:
@@ -249,7 +223,7 @@ class Module:
         number = tape.calls[self]
         tape.calls[self] += 1
         tape.after[self.buffers] = self.buffers.advance
-        return self._seed + number, self.buffers.position
+        return (self._seed + number + self.buffers.rank * _RANKS_APART) % 2**63, self.buffers.position
 
     def state_dict(self) -> dict[str, Array]:
         """Return the parameters' arrays by name. They are views: copy them to keep their values."""

@@ -330,7 +330,7 @@ class Tape:
 
     def add(self, entry: _Computation) -> None:
         """Note a call."""
-        self._uses.update({each for each in entry.inputs if isinstance(each, Parameter)})
+        self._uses.update(_parameters(entry.inputs))
         if self._keeps:
             self._entries.append(entry)
 
@@ -387,7 +387,7 @@ class Tape:
                 while self._entries:
                     entry = self._entries.pop()
                     entry.run()
-                    for each in {each for each in entry.inputs if isinstance(each, Parameter)}:
+                    for each in _parameters(entry.inputs):
                         self._uses[each] -= 1
                         if not self._uses[each] and ready is not None:
                             ready(each)
@@ -401,6 +401,11 @@ class Tape:
         tape.calls, tape.after, tape._keeps = calls, self.after, keeps
         tape._written, tape._accumulates = self._written, self._accumulates
         return tape
+
+
+def _parameters(inputs: Sequence[Any]) -> list[Parameter]:
+    """Return the parameters, each once, in one order on all ranks: they communicate in it. A set has its own order."""
+    return list(dict.fromkeys(each for each in inputs if isinstance(each, Parameter)))
 
 
 def recording() -> Tape | None:

@@ -77,6 +77,8 @@ class Capture(NotCopied):
         self.used: dict[int, tuple[Any, bool]] = {}
         self.locks: dict[int, Any] = {}
         self._kept: dict[int, Any] = {}
+        #: id -> an object that counts what launches do, and the number that each launch adds.
+        self._counts: dict[int, tuple[Any, int]] = {}
         #: id -> the captured streams that use the memory, and whether they write to it.
         self._users: dict[int, dict[int, bool]] = {}
         self._spare: list[Any] = []
@@ -117,6 +119,17 @@ class Capture(NotCopied):
         with self._lock:
             self._kept[id(owner)] = owner
 
+    def count(self, counter: Any, number: int = 1) -> None:
+        """Make each launch add a number to a counter, by `counter.add`. Several numbers are added together."""
+        with self._lock:
+            _, before = self._counts.get(id(counter), (counter, 0))
+            self._counts[id(counter)] = counter, before + number
+
+    def launched(self) -> None:
+        """Count a launch."""
+        for counter, number in self._counts.values():
+            counter.add(number)
+
     def hold(self, *locks: Any) -> None:
         """Make launches hold these locks."""
         with self._lock:
@@ -127,6 +140,8 @@ class Capture(NotCopied):
         """Keep another graph that becomes part of this one. Launches hold its locks, too."""
         self.keep(recording)
         self.hold(*capture.locks.values())
+        for counter, number in capture._counts.values():
+            self.count(counter, number)
 
     def locked(self, own: Any) -> Any:
         """Return a lock that holds `own` and all of `locks`."""

@@ -104,6 +104,7 @@ class Recording:
                 self._join(stream)
                 return
             self._queue(stream)
+            self._capture.launched()
             self._last = DriverEvent(self._device)
             driver.cuEventRecord(self._last.handle, stream)
 

@@ -10,7 +10,7 @@ from numbacc.distributed.communicator import Communicator
 from numbacc.distributed.environment import Ranks
 
 
-def together(size, folder, work, *, ranks=None):
+def together(size, folder, work, *, ranks=None, call_timeout=None):
     """Return the results of `work(communicator)` of all ranks, in their order. Raise the first error of a rank.
 
     All ranks claim to be the first of their host. Ranks that share a GPU use sockets only.
@@ -19,7 +19,7 @@ def together(size, folder, work, *, ranks=None):
 
     def rank(number):
         place = Ranks(number, size, 0, run="test", file=str(folder / "meet")) if ranks is None else ranks(number)
-        team = Communicator(place, 20.0)
+        team = Communicator(place, 20.0, call_timeout)
         team._control._main = threading.current_thread()
         try:
             results[number] = work(team)
@@ -27,7 +27,7 @@ def together(size, folder, work, *, ranks=None):
             team._control.fail(repr(error))
             raise
         team._control._done = True
-        team._control.send(kind="done")
+        team._control.send(kind="done", number=team._control._number())
 
     run_threads(rank, size)
     return results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from itertools import pairwise
 
 import ml_dtypes
@@ -13,6 +14,7 @@ from rank_threads import together
 
 import numbacc
 from numbacc import distributed
+from numbacc.distributed import data_parallel
 from numbacc.distributed.communicator import Communicator
 from numbacc.distributed.control import Control
 from numbacc.distributed.environment import Ranks
@@ -126,6 +128,44 @@ def test_messages(tmp_path):
                 call()
 
     together(SIZE, tmp_path, work)
+
+
+@pytest.mark.parametrize("dtype", ["float32", ml_dtypes.bfloat16])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8])
+def test_the_mean_of_pieces_is_rounded_once(dtype, ranks):
+    rows = np.stack([values_of(dtype, 1000, rank) for rank in range(ranks)])
+    out = np.full(1002, 7, dtype)
+    data_parallel._mean(rows, out[1:-1])
+    assert out[0] == out[-1] == 7
+    exact, eps = wide(rows).mean(axis=0), float(ml_dtypes.finfo(dtype).eps)
+    largest = np.abs(wide(rows)).max(axis=0)
+    assert (np.abs(wide(out[1:-1]) - exact) <= 0.51 * eps * np.abs(exact) + 2e-6 * largest).all()
+
+
+def test_a_rank_that_hangs_is_named(tmp_path):
+    """While others wait for it in a reduction. Before that, ranks that are late for less than the limit do no harm."""
+
+    def work(team):
+        for k in range(3):
+            time.sleep(0.3 * (team.rank == k))
+            team.all_reduce(np.ones(3))
+            team.barrier()
+        time.sleep(0.3)
+        start = time.monotonic()
+        with pytest.raises(RankError, match=r"rank 1 of 3 has failed.*\n.*not made a call that rank [02] made"):
+            while team.rank == 1:  # hangs
+                team.check()
+                time.sleep(0.01)
+            team.all_reduce(np.ones(3))
+        assert time.monotonic() - start < 5
+
+    together(SIZE, tmp_path, work, call_timeout=0.8)
+
+
+def test_limits_of_calls():
+    for limit in (0, -1.0, float("nan")):
+        with pytest.raises(OptionError, match=r"call_timeout=.* must be a positive number of seconds, or None"):
+            distributed.init(call_timeout=limit)
 
 
 def test_ranks_that_differ_are_named(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from paths import ROOT, pythonpath
 from rank_threads import together
 from skips import skip
 
@@ -13,7 +14,7 @@ from benchmarks.training import Config
 from numbacc import distributed, nn
 from numbacc.base.dispatch import has_gpu
 
-SMALL = Config(layers=2, width=32, heads=4, kv_heads=2, vocabulary=50, length=12, batch=6, inner=64, rate=3e-3)
+SMALL = Config(layers=2, width=32, heads=4, kv_heads=2, vocabulary=50, length=12, batch=8, inner=64, rate=3e-3)
 
 
 def data():
@@ -35,32 +36,65 @@ def losses_of(rows, optimizer_of):
     return np.array(losses), np.array(model.buffers.values)
 
 
-@pytest.mark.parametrize("shard", [False, True], ids=["replicated", "sharded"])
-@pytest.mark.parametrize("overlap", ["backward", "update"])
-def test_losses_are_those_of_the_whole_batch(tmp_path, shard, overlap):
+@pytest.mark.parametrize(
+    "size, shard, overlap",
+    [(2, False, "backward"), (2, True, "update"), (8, True, "backward"), (8, False, "update")],
+)
+def test_losses_are_those_of_the_whole_batch(tmp_path, size, shard, overlap):
     if has_gpu():
         skip("no gpu")  # test_distributed_gpu.py trains there
     exact, parameters = losses_of(slice(None), lambda model: nn.AdamW(model, SMALL.rate, max_norm=0.5))
 
     def work(team):
         def optimizer_of(model):
-            buffers = model.buffers
-            buffers.move(
-                *[team._registered_empty(each.shape, each.dtype) for each in (buffers.values, buffers.gradients)]
+            return distributed.ParallelAdamW.for_model(
+                team, model, SMALL.rate, max_norm=0.5, shard=shard, overlap=overlap, bucket_bytes=8192
             )
-            return distributed.ParallelAdamW(
-                team, buffers.gradients, buffers.values, SMALL.rate, decayed=buffers.decayed, max_norm=0.5,
-                shard=shard, overlap=overlap, bucket_bytes=8192,
-            )  # fmt: skip
 
-        rows = slice(3 * team.rank, 3 * team.rank + 3)
-        losses, found = losses_of(rows, optimizer_of)
+        count = SMALL.batch // size
+        losses, found = losses_of(slice(count * team.rank, count * (team.rank + 1)), optimizer_of)
         return team.all_reduce(losses, "mean"), found
 
-    for losses, found in together(2, tmp_path, work):
+    for losses, found in together(size, tmp_path, work):
         np.testing.assert_allclose(losses, exact, rtol=2e-6)
         np.testing.assert_allclose(found, parameters, rtol=0, atol=5e-5)
     assert exact[-1] < exact[0] - 0.05
+
+
+def test_each_rank_drops_other_elements_and_goes_on_from_a_checkpoint(tmp_path):
+    def work(team):
+        x, states, outputs = np.ones((4, 64), np.float32), [], []
+        for steps in (1, 2):  # the second model goes on from the first one's state
+            model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5)).initialize(seed=3, device="cpu")
+            optimizer = distributed.ParallelAdamW.for_model(team, model, 0.1, shard=steps == 1)
+            if states:
+                optimizer.load_state_dict(states[0])
+            for _ in range(3 - steps):
+                with nn.Tape() as tape:
+                    y = model(x)
+                    loss = nn.mean_squared_error(y, x)
+                tape.backward(loss, ready=optimizer.ready)
+                optimizer.step()
+                outputs.append(np.array(y.value))
+                states.append({name: np.array(each) for name, each in optimizer.state_dict().items()})
+        return outputs, nn.AdamW(model).load_state_dict(states[-1])
+
+    (first, _), (second, _) = together(2, tmp_path, work)
+    for outputs in (first, second):
+        np.testing.assert_array_equal(outputs[1], outputs[2])  # the second step, of both models
+        assert ((outputs[0] == 0) != (outputs[1] == 0)).any()
+    assert 0.3 < ((first[0] == 0) != (second[0] == 0)).mean() < 0.7
+
+
+@pytest.mark.slow
+def test_the_benchmark_runs_with_eight_ranks(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("PYTHONPATH", pythonpath(ROOT, ROOT / "bindings"))
+    monkeypatch.chdir(ROOT)
+    report = Report(quiet=True, on_gpu=False)
+    job = {"name": "small", "config": SMALL, "scalings": ["weak", "strong"], "variants": bench._VARIANTS, "torch": []}
+    bench.measure(report, {**job, "rounds": 1}, 8)
+    assert len(report.figures) == 6 and all(each["right"] for each in report.figures)
 
 
 def test_the_benchmark_reports_what_ranks_found():
@@ -72,11 +106,17 @@ def test_the_benchmark_reports_what_ranks_found():
     theirs.pop("exposed_ms")
     variants = {"sharded": one, "replicated": {**one, "share": 0.9}, "torch": theirs}
     found = {
-        "gpus": 2, "scaling": "weak", "variants": variants,
+        "name": "A", "gpus": 2, "scaling": "weak", "variants": variants,
         "losses": [3.0], "tolerance": 0.02, "cards": ["X"] * 2, "nccl": "2.28.9", "bus_gb_per_s": {}, "missing": {},
     }  # fmt: skip
     report = Report(quiet=True, on_gpu=False)
-    bench._figures(report, "training A, weak, 2 GPUs", "A", 2, found)
+    bench._figures(report, "training A, weak, 2 GPUs", found)
     sharded, replicated, torch = report.figures
-    assert sharded["holds"] and sharded["bound"] == 0.97 and "bound" not in replicated and "bound" not in torch
+    assert (
+        sharded["holds"]
+        and sharded["bound"] == 0.97
+        and sharded["torch_ms"] == 10.0
+        and "bound" not in replicated
+        and "bound" not in torch
+    )
     assert [each["right"] for each in report.figures] == [True, True, False]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -276,22 +275,6 @@ def test_adamw(place, dtype, max_norm):
     rounded = exact[0].astype(dtypes.dtype(dtype)).astype(np.float64)
     np.testing.assert_allclose(place.get(buffers.values).astype(np.float64), rounded, rtol=2**-7, atol=1e-6)
     assert int(place.get(optimizer.count)[0]) == 3
-
-
-def test_buckets():
-    """They cover the buffers without gaps, from back to front, and cut no parameter."""
-    model = nn.Transformer(50, width=16, layers=3, heads=2, length=8).initialize("bfloat16")
-    size = model.buffers.values.shape[0]
-    for nbytes in (1, 4096, 10**9):
-        buckets = model.buffers.buckets(nbytes)
-        spans = sorted((each.span.start, each.span.stop) for each in buckets)
-        assert spans[0][0] == 0 and spans[-1][1] == size
-        assert all(one[1] == two[0] and one[1] % 64 == 0 for one, two in pairwise(spans))
-        listed = [each for bucket in buckets for each in bucket.parameters]
-        assert len(listed) == len(set(listed)) == len(model.parameters())
-        for bucket in buckets:
-            assert all(bucket.span.start <= each.span.start < bucket.span.stop for each in bucket.parameters)
-    assert len(buckets) == 2 and len(model.buffers.buckets(1)) == len(model.parameters())
 
 
 def test_dropout(place):
