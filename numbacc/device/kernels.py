@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -87,6 +88,10 @@ def function(function: Callable[..., Any]) -> Any:
     return cuda.jit(device=True, forceinline=True)(function) if COMPILES else cuda.jit(device=True)(function)
 
 
+def _restored(function: Callable[..., Any], *options: Any) -> DeviceKernel:
+    return DeviceKernel(function, *options)
+
+
 class DeviceKernel:
     """A kernel that `device.jit` makes.
 
@@ -137,6 +142,11 @@ class DeviceKernel:
             cluster: how many blocks form a cluster; they divide the grid.
         """
         return ConfiguredKernel(self, grid, block, stream, shared, cluster)
+
+    def __reduce__(self) -> Any:
+        if getattr(sys.modules.get(self.__module__), self.__name__, None) is self:
+            return self.__name__
+        return _restored, (self.py_func, self._bounds, self.fastmath, tuple(sorted(self._reads)))
 
     def __call__(self, *args: Any) -> None:
         raise OptionError(f"{self.__name__} is a kernel: launch it as {self.__name__}[blocks, threads](...)")
@@ -210,7 +220,9 @@ def _geometry(grid: Any, block: Any, shared: Any, cluster: Any) -> tuple[Any, An
     """Return the grid, the block, the bytes of shared memory and the cluster of a launch, checked."""
     blocks = dimensions(grid, "the grid", _LARGEST_GRID)
     threads = dimensions(block, "the block", _LARGEST_BLOCK)
-    together = dimensions(cluster, "the cluster", (16, 16, 16))
+    together = dimensions(cluster, "the cluster", (8, 8, 8))
+    if together[0] * together[1] * together[2] > 8:
+        raise OptionError(f"the cluster {shown(cluster)} has more than 8 blocks")
     if threads[0] * threads[1] * threads[2] > 1024:
         raise OptionError(f"the block {shown(block)} has more than 1024 threads")
     if any(n % k for n, k in zip(blocks, together, strict=True)):
@@ -261,6 +273,8 @@ class ConfiguredKernel:
             for own, host in zip(args, hosts, strict=True):
                 if isinstance(own, TensorMap):
                     given.append(device_kernels.MapArgument(own.fields._replace(address=host.ctypes.data), host))
+                elif isinstance(host, np.ndarray) and host.dtype.name.startswith("float8"):
+                    given.append(host.view(np.uint8))
                 else:
                     # A product of an int32 and a constant is an int64 on a GPU, and would overflow in NumPy.
                     given.append(int(host) if isinstance(host, np.integer) else host)

@@ -34,6 +34,9 @@ class TensorMap:
         """Return the 128 bytes that the GPU reads."""
         return tensor_maps.encode(self.fields)
 
+    def __reduce__(self) -> Any:
+        return tensor_map, (self.array, self.box, self.swizzle)
+
     def __repr__(self) -> str:
         return (
             f"TensorMap(shape={self.fields.shape[::-1]}, {self.fields.dtype}, box={self.box}, swizzle={self.swizzle})"

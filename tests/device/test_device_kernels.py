@@ -76,6 +76,7 @@ def test_wrong_launches():
         (lambda: scale[1](x), numbacc.OptionError, "write kernel"),
         (lambda: scale[1, 2048](x, x, 1.0, 0.0), numbacc.OptionError, "block"),
         (lambda: scale[3, 32, None, 0, 2](x, x, 1.0, 0.0), numbacc.OptionError, "divisible by clusters"),
+        (lambda: scale[16, 32, None, 0, (4, 4)](x, x, 1.0, 0.0), numbacc.OptionError, "more than 8 blocks"),
         (lambda: scale[1, 32, None, 1 << 20](x, x, 1.0, 0.0), numbacc.OptionError, "at most 232448"),
         (lambda: scale[1, 32](x, x), TypeError, "takes 4 arguments, and was given 2"),
         (lambda: device.jit(reads="w")(scale.py_func), numbacc.OptionError, "no such parameters"),
@@ -86,10 +87,27 @@ def test_wrong_launches():
             wrong()
 
 
+def _doubles(x, y):
+    y[cuda.threadIdx.x] = 2 * x[cuda.threadIdx.x]
+
+
+def test_float8_arrays_are_bytes():
+    x = np.arange(8, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn)
+    y = numbacc.zeros(8, dtype="int32")
+    device.jit(_doubles)[1, 8](on_device(x), y)
+    assert numbacc.asnumpy(y).tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+
+
 def test_keywords_and_copies():
     assert scale.__name__ == "scale" and scale.py_func.__wrapped__ if hasattr(scale.py_func, "__wrapped__") else True
     assert copy.copy(scale).py_func is scale.py_func
     assert pickle.loads(pickle.dumps(device.mbarrier_init)) is device.mbarrier_init
+    assert pickle.loads(pickle.dumps(scale)) is scale
+    alone = pickle.loads(pickle.dumps(device.jit(_doubles, launch_bounds=64, reads="x")))
+    assert alone.py_func is _doubles and alone._bounds == (64, 1) and alone._reads == {"x"}
+    x = np.arange(64.0).reshape(8, 8)
+    m = pickle.loads(pickle.dumps(device.tensor_map(x, (8, 2), 0)))
+    assert m.fields.address == m.array.ctypes.data and (m.array == x).all() and m.box == (8, 2) and m.swizzle == 0
     assert "mbarrier" in device.mbarrier_init.__doc__
 
 
