@@ -23,6 +23,8 @@ from .ffi import register
 register()
 
 from .functions import (  # noqa: E402 - jaxlib's version is checked first
+    add_layer_norm,
+    add_rms_norm,
     attention,
     conv,
     cross_entropy,
@@ -39,6 +41,8 @@ from .functions import (  # noqa: E402 - jaxlib's version is checked first
 from .wrapping import wrap  # noqa: E402
 
 __all__ = [
+    "add_layer_norm",
+    "add_rms_norm",
     "attention",
     "conv",
     "cross_entropy",

@@ -15,6 +15,8 @@ from ..errors import DTypeError, ShapeError
 from .calls import Batch, Call, differentiable, to_front
 
 __all__ = [
+    "add_layer_norm",
+    "add_rms_norm",
     "attention",
     "conv",
     "cross_entropy",
@@ -378,13 +380,18 @@ def _rows_axes(x: Any) -> range:
     return range(1, x.ndim - 1)
 
 
-def _batch_of_norm_gradients(size: int, is_batched: Sequence[bool], arrays: Sequence[Any], options: Any) -> Any:
-    dy, x, weight = _fronts(size, is_batched, arrays)
-    if weight is None:
-        return _norm_slopes(dy, x, None, *options)
-    scaled = dy * weight.reshape(size, *[1] * (x.ndim - 2), -1)
-    normalized = _norm_call(x, None, *options)[0]
-    return _norm_slopes(scaled, x, None, *options)[0], _products(dy, normalized)
+def _batch_of_norm_gradients(call: Callable[[], Call]) -> Batch:
+    """Return the `Batch` of gradients of RMSNorm. Their first array is dy, the last are the rows and the weight."""
+
+    def batch(size: int, is_batched: Sequence[bool], arrays: Sequence[Any], options: tuple[Any, ...]) -> Any:
+        dy, *rows, weight = _fronts(size, is_batched, arrays)
+        if weight is None:
+            return call()(dy, *rows, None, *options)
+        scaled = dy * weight.reshape(size, *[1] * (dy.ndim - 2), -1)
+        normalized = _norm_call(rows[-1], None, *options)[0]
+        return call()(scaled, *rows, None, *options)[0], _products(dy, normalized)
+
+    return batch
 
 
 def _products(dy: Any, y: Any) -> Any:
@@ -395,8 +402,9 @@ def _products(dy: Any, y: Any) -> Any:
 
 _norm_call: Call = Call("rms_norm", 2, _leading(lambda: _norm_call, 1))
 _norm_slopes: Call = Call(
-    "rms_norm_backward", 3, _batch_of_norm_gradients, of="rms_norm", results=lambda present, _: sum(present) - 1
-)
+    "rms_norm_backward", 3, _batch_of_norm_gradients(lambda: _norm_slopes), of="rms_norm",
+    results=lambda present, _: sum(present) - 1,
+)  # fmt: skip
 _norm = differentiable(
     lambda options, x, weight: _norm_call(x, weight, *options)[0],
     lambda options, x, weight: (_norm_call(x, weight, *options)[0], (x, weight)),
@@ -415,21 +423,27 @@ def rms_norm(x: Array, weight: Array | None = None, *, eps: float = 1e-6) -> Arr
     return _norm((float(eps),), x, weight)
 
 
-def _batch_of_layer_gradients(size: int, is_batched: Sequence[bool], arrays: Sequence[Any], options: Any) -> Any:
-    dy, x, weight, bias = _fronts(size, is_batched, arrays)
-    scaled = dy if weight is None else dy * weight.reshape(size, *[1] * (x.ndim - 2), -1)
-    found = [*_layer_slopes(scaled, x, None, None, *options)]
-    if weight is not None:
-        found.append(_products(dy, _layer_call(x, None, None, *options)[0]))
-    if bias is not None:
-        found.append(_sum(dy, _rows_axes(x)))
-    return found
+def _batch_of_layer_gradients(call: Callable[[], Call]) -> Batch:
+    """Return the `Batch` of gradients of LayerNorm. Their first array is dy, the last are the rows, weight and bias."""
+
+    def batch(size: int, is_batched: Sequence[bool], arrays: Sequence[Any], options: tuple[Any, ...]) -> Any:
+        dy, *rows, weight, bias = _fronts(size, is_batched, arrays)
+        scaled = dy if weight is None else dy * weight.reshape(size, *[1] * (dy.ndim - 2), -1)
+        found = [*call()(scaled, *rows, None, None, *options)]
+        if weight is not None:
+            found.append(_products(dy, _layer_call(rows[-1], None, None, *options)[0]))
+        if bias is not None:
+            found.append(_sum(dy, _rows_axes(dy)))
+        return found
+
+    return batch
 
 
 _layer_call: Call = Call("layer_norm", 3, _leading(lambda: _layer_call, 1))
 _layer_slopes: Call = Call(
-    "layer_norm_backward", 4, _batch_of_layer_gradients, of="layer_norm", results=lambda present, _: sum(present) - 1
-)
+    "layer_norm_backward", 4, _batch_of_layer_gradients(lambda: _layer_slopes), of="layer_norm",
+    results=lambda present, _: sum(present) - 1,
+)  # fmt: skip
 _layers = differentiable(
     lambda options, x, weight, bias: _layer_call(x, weight, bias, *options)[0],
     lambda options, x, weight, bias: (_layer_call(x, weight, bias, *options)[0], (x, weight, bias)),
@@ -446,6 +460,88 @@ def layer_norm(x: Array, weight: Array | None = None, bias: Array | None = None,
         eps: added to the variance.
     """
     return _layers((float(eps),), x, weight, bias)
+
+
+_add_norm_call: Call = Call("add_rms_norm", 3, _leading(lambda: _add_norm_call, 2), results=2)
+_add_norm_slopes: Call = Call(
+    "add_rms_norm_backward", 4, _batch_of_norm_gradients(lambda: _add_norm_slopes), of="add_rms_norm",
+    results=lambda present, _: sum(present) - 2,
+)  # fmt: skip
+_add_layer_call: Call = Call("add_layer_norm", 4, _leading(lambda: _add_layer_call, 2), results=2)
+_add_layer_slopes: Call = Call(
+    "add_layer_norm_backward", 5, _batch_of_layer_gradients(lambda: _add_layer_slopes), of="add_layer_norm",
+    results=lambda present, _: sum(present) - 2,
+)  # fmt: skip
+
+
+def _norm_of_sum(forward: Call, alone: Call, both: Call) -> Any:
+    """Return the function of a norm of x + residual, whose results are the norm and the sum; one may be unused.
+
+    Args:
+        forward: the call that computes both.
+        alone: the norm's gradient with respect to the sum and the weights.
+        both: the same, with the gradient of the sum added.
+    """
+
+    def saved(options: tuple[Any, ...], *given: Any) -> Any:
+        arrays = [None if each is None else each.value for each in given]
+        y, total = forward(*arrays, *options)
+        return (y, total), (total, *arrays[2:])
+
+    def gradients(options: tuple[Any, ...], kept: Any, slopes: Any) -> Any:
+        total, *weights = kept
+        dy, dtotal = slopes
+        if isinstance(dy, SymbolicZero):
+            dx = jnp.zeros_like(total) if isinstance(dtotal, SymbolicZero) else dtotal
+            return dx, dx, *[None if each is None else jnp.zeros_like(each) for each in weights]
+        if isinstance(dtotal, SymbolicZero):
+            found = iter(alone(dy, total, *weights, *options))
+        else:
+            found = iter(both(dy, dtotal, total, *weights, *options))
+        dx = next(found)
+        return dx, dx, *[None if each is None else next(found) for each in weights]
+
+    return differentiable(
+        lambda options, *arrays: tuple(forward(*arrays, *options)), saved, gradients, symbolic_zeros=True
+    )
+
+
+_add_norm = _norm_of_sum(_add_norm_call, _norm_slopes, _add_norm_slopes)
+_add_layers = _norm_of_sum(_add_layer_call, _layer_slopes, _add_layer_slopes)
+
+
+def add_rms_norm(x: Array, residual: Array, weight: Array | None = None, *, eps: float = 1e-6) -> tuple[Array, Array]:
+    """Return `rms_norm` of x + residual, and x + residual, computed by one kernel; differentiable.
+
+    Args:
+        x: array of floats.
+        residual: array of x's shape and dtype.
+        weight: (n,), of x's dtype, or None.
+        eps: added to the mean of squares.
+
+    Returns:
+        (the norm, the sum). The backward pass is one kernel, too, and adds the gradient with respect to the sum.
+    """
+    y, total = _add_norm((float(eps),), x, residual, weight)
+    return y, total
+
+
+def add_layer_norm(
+    x: Array, residual: Array, weight: Array | None = None, bias: Array | None = None, *, eps: float = 1e-5
+) -> tuple[Array, Array]:
+    """Return `layer_norm` of x + residual, and x + residual, computed by one kernel; differentiable.
+
+    Args:
+        x: array of floats.
+        residual: array of x's shape and dtype.
+        weight, bias: (n,), of x's dtype, or None.
+        eps: added to the variance.
+
+    Returns:
+        (the norm, the sum). The backward pass is one kernel, too, and adds the gradient with respect to the sum.
+    """
+    y, total = _add_layers((float(eps),), x, residual, weight, bias)
+    return y, total
 
 
 def _softmax_like(name: str) -> Any:

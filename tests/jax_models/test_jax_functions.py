@@ -239,9 +239,7 @@ def test_every_call_has_a_batch_rule_or_none():
 
     made = [each for each in vars(functions).values() if isinstance(each, calls.Call)]
     assert {each.name for each in made} | {"softmax", "softmax_backward", "log_softmax", "log_softmax_backward"} == {
-        name
-        for name in bridges.CALLS
-        if not name.startswith(("own_", "add_"))  # norms of a sum are torch's alone
+        name for name in bridges.CALLS if not name.startswith("own_")
     }
     assert {each.name for each in made if each._batch is None} == {
         "conv_backward_filter",

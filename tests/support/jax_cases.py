@@ -145,6 +145,24 @@ CASES = {
     "rms_norm without weight": Case(lambda x: nj.rms_norm(x), _rms_norm, ((2, 3, 16),)),
     "layer_norm": Case(lambda x, w, b: nj.layer_norm(x, w, b), _layer_norm, ((3, 16), (16,), (16,))),
     "layer_norm without bias": Case(lambda x, w: nj.layer_norm(x, w), _layer_norm, ((3, 16), (16,))),
+    "add_rms_norm": Case(
+        lambda x, r, w: jnp.concatenate(nj.add_rms_norm(x, r, w)),
+        lambda x, r, w: jnp.concatenate((_rms_norm(x + r, w), x + r)),
+        ((3, 16), (3, 16), (16,)),
+    ),
+    "add_layer_norm": Case(
+        lambda x, r, w, b: jnp.concatenate(nj.add_layer_norm(x, r, w, b)),
+        lambda x, r, w, b: jnp.concatenate((_layer_norm(x + r, w, b), x + r)),
+        ((2, 3, 16), (2, 3, 16), (16,), (16,)),
+    ),
+    "add_rms_norm, norm alone": Case(
+        lambda x, r: nj.add_rms_norm(x, r)[0], lambda x, r: _rms_norm(x + r), ((3, 16), (3, 16))
+    ),
+    "add_layer_norm, sum alone": Case(
+        lambda x, r, w: nj.add_layer_norm(x, r, w)[1] * w.mean(),
+        lambda x, r, w: (x + r) * w.mean(),
+        ((3, 16), (3, 16), (16,)),
+    ),
     "softmax": Case(lambda x: nj.softmax(x, axis=0), lambda x: jax.nn.softmax(x, 0), ((4, 6),)),
     "log_softmax": Case(lambda x: nj.log_softmax(x), jax.nn.log_softmax, ((4, 6),)),
     "cross_entropy": Case(
