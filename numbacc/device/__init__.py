@@ -29,12 +29,19 @@ older GPUs have which. Without a GPU, kernels run in Python, and mistakes raise 
 
 from __future__ import annotations
 
+from contextlib import suppress as _suppress
+
+from ..base import _numba
 from ..base.keywords import explain as _explain
 from ..base.keywords import list_only as _list_only
 from ..kernels.primitives import device as _functions
 from ..kernels.primitives.device import *  # noqa: F403
 from .kernels import DeviceKernel, function, jit
 from .maps import TensorMap, tensor_map
+
+if _numba.SIMULATED:
+    with _suppress(ImportError):  # without greenlet, kernels of cuda.jit cannot call these functions
+        from ..simulator import device_kernels as _device_kernels  # noqa: F401
 
 __all__ = ["DeviceKernel", "TensorMap", "function", "jit", "tensor_map", *_functions.__all__]
 

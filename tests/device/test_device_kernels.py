@@ -23,7 +23,7 @@ from skips import needed, skip, skip_if
 
 import numbacc
 from numbacc import cuda, device
-from numbacc.base.dispatch import has_gpu, runtime, simulated, tensor_launcher_class
+from numbacc.base.dispatch import compiles_own_kernels, has_gpu, runtime, simulated, tensor_launcher_class
 from numbacc.runtime import disk_cache, kernel_code, launch, tensor_maps
 from numbacc.runtime.launch_order import AddressOf, MapOf, Scalar, Spec, TensorOrder
 
@@ -183,21 +183,27 @@ def test_foreign_arrays_and_large_shared_memory():
     assert torch.equal(got.reshape(256, 64), x[128:384].cpu())
 
 
-@pytest.mark.gpu
+@device.function
+def add(x, y):
+    return x + y
+
+
+@cuda.jit
+def of_numba(x, y, seed):
+    t, shared = cuda.threadIdx.x, device.dynamic_shared()
+    device.st_shared_b32(shared + 4 * t, t)
+    cuda.syncthreads()
+    y[t] = device.block_reduce(add, x[t]) + device.ld_shared_b32(shared + 4 * (t ^ 1))
+    x[t] = device.philox_random(seed, t)
+
+
 def test_kernels_of_numba_call_device_functions():
-    @device.function
-    def add(x, y):
-        return x + y
-
-    @cuda.jit
-    def run(x, y, seed):
-        t, shared = cuda.threadIdx.x, device.dynamic_shared()
-        device.st_shared_b32(shared + 4 * t, t)
-        cuda.syncthreads()
-        y[t] = device.block_reduce(add, x[t]) + device.ld_shared_b32(shared + 4 * (t ^ 1))
-        x[t] = device.philox_random(seed, t)
-
+    run = of_numba
     x, y = numbacc.full(128, 2.0), numbacc.zeros(128)
+    if not has_gpu() or compiles_own_kernels():
+        with pytest.raises(numbacc.UnsupportedError, match=r"make the kernel by @device.jit instead of @cuda.jit"):
+            run[1, 128, 0, 1024](x, y, np.uint64(5))
+        return
     run[1, 128, 0, 1024](x, y, np.uint64(5))
     assert numbacc.asnumpy(y).tolist() == [256 + (t ^ 1) for t in range(128)]
     assert np.array_equal(numbacc.asnumpy(x), numbacc.random.Generator(5, device="cpu").random(128, dtype="float32"))

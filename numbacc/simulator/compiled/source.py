@@ -78,6 +78,11 @@ def plain(function: Any) -> FunctionType:
         inner = getattr(function, name, None)
         if isinstance(inner, FunctionType):
             return inner
+    if type(function).__name__ == "DeviceFunction":
+        raise UnsupportedError(
+            f"device.{function.__name__} is not compiled for the CPU: make the kernel by @device.jit instead of "
+            "@cuda.jit, which runs it in Python"
+        )
     if not isinstance(function, FunctionType):
         raise UnsupportedError(f"{function!r} is not a kernel: pass a function or the result of @cuda.jit")
     return function
