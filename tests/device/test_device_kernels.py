@@ -377,6 +377,27 @@ def test_the_disk_cache_knows_globals(monkeypatch, tmp_path):
     assert kernel(2).compile(x, block=4, capability=(8, 0)) != first
 
 
+@device.jit
+def of_many_gpus(x, y):
+    """What every GPU since Ampere has."""
+    t, shared = cuda.threadIdx.x, device.dynamic_shared()
+    device.cp_async(shared + 16 * t, device.address_of(x) + 16 * t, 16)
+    device.cp_async_commit_group()
+    device.cp_async_wait_group(0)
+    cuda.syncthreads()
+    left = device.ldmatrix_x4(shared + 16 * t, 1, 0)
+    sums = device.mma_f16(device.fill_fragment(0.0, 8), left, left)
+    y[t] = device.block_reduce(add, sums[0]) + device.philox_random(1, t)
+
+
+@COMPILED
+def test_machine_code_of_other_generations(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    for capability in ((8, 0), (8, 9), (10, 0), (12, 0)):
+        _, cubin = of_many_gpus.compile(np.zeros(256, np.float16), np.zeros(32), block=32, capability=capability)
+        assert cubin[:4] == b"\x7fELF"
+
+
 @COMPILED
 @pytest.mark.parametrize(
     ("capability", "name", "needs"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from skips import skip_if
 
 import numbacc
 from numbacc import cuda, device
+from numbacc.base.dispatch import compiles_own_kernels
 from numbacc.simulator import calls
 
 STAGES, STAGE = 2, 8192 + 16384
@@ -205,6 +207,7 @@ def test_boxes_begin_at_multiples_of_16_bytes():
             store[1, 1, None, 8192](m, -4)
 
 
+@skip_if(compiles_own_kernels(), "not simulated")
 @pytest.mark.parametrize(("pitch", "conflicts"), [(16, 0), (128, 28), (144, 0)])
 def test_a_trace_counts_bank_conflicts(pitch, conflicts):
     """Four matrices whose rows lie `pitch` bytes apart: 128 puts all rows of a matrix into the same banks."""

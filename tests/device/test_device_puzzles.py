@@ -16,12 +16,14 @@ from paths import ROOT
 from skips import skip_if
 
 from numbacc import cuda, device
-from numbacc.base.dispatch import simulated
+from numbacc.base.dispatch import compiles_own_kernels, simulated
 
 NOTEBOOKS = ROOT / "notebooks"
 sys.path.insert(0, str(NOTEBOOKS))
 from device_puzzle_solutions import SOLUTIONS, add  # noqa: E402
 from device_puzzles import PUZZLES, check  # noqa: E402
+
+pytestmark = skip_if(compiles_own_kernels(), "not simulated")  # nothing is traced there
 
 #: Puzzle, what is replaced in its solution, by what, and a part of the answer.
 MISTAKES = [
