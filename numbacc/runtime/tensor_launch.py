@@ -78,6 +78,14 @@ def number_bytes(dtype: str, number: Any) -> bytes:
     return struct.pack(f"<{_LETTERS[dtype]}", number)
 
 
+def each_parameter(dtypes: Sequence[str], parameters: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Return the dtype and the entry of each parameter. A list holds the entries of a tuple's elements."""
+    found: list[tuple[str, Any]] = []
+    for dtype, each in zip(dtypes, parameters, strict=True):
+        found += [(dtype, one) for one in each] if isinstance(each, list) else [(dtype, each)]
+    return found
+
+
 class TensorLauncher:
     """A kernel with its geometry, ready to be launched on arrays' addresses; an executable, like `launch.Launcher`."""
 
@@ -116,7 +124,7 @@ class TensorLauncher:
 
     def _prepared(self, stream: int, addresses: Sequence[int], scalars: Sequence[int]) -> DriverCall:
         order, arguments = self.order, []
-        for dtype, each in zip(self._dtypes, order.parameters, strict=True):
+        for dtype, each in each_parameter(self._dtypes, order.parameters):
             if isinstance(each, MapOf):
                 arguments.append(tensor_maps.at_address(each.fields, addresses[each.array] + each.offset))
             elif isinstance(each, AddressOf):

@@ -179,16 +179,20 @@ class TensorLauncher:
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """Run the kernel, or record it if the stream is captured. Return 0."""
-        order, args = self.order, list[Any]()
-        for dtype, each in zip(self._dtypes, order.parameters, strict=True):
+        order = self.order
+
+        def argument(dtype: str, each: Any) -> Any:
+            if isinstance(each, list):
+                return tuple([argument(dtype, one) for one in each])
             if isinstance(each, MapOf):
-                args.append(MapArgument(each.fields._replace(address=addresses[each.array] + each.offset)))
-            elif isinstance(each, AddressOf):
-                args.append(addresses[each.array] + each.offset)
-            elif isinstance(each, Scalar):
-                args.append(np.array([int(scalars[each.number]) % 2**64], np.uint64).view(dtype)[0])
-            else:
-                args.append(np.dtype(dtype).type(each))
+                return MapArgument(each.fields._replace(address=addresses[each.array] + each.offset))
+            if isinstance(each, AddressOf):
+                return addresses[each.array] + each.offset
+            if isinstance(each, Scalar):
+                return np.array([int(scalars[each.number]) % 2**64], np.uint64).view(dtype)[0]
+            return np.dtype(dtype).type(each)
+
+        args = [argument(dtype, each) for dtype, each in zip(self._dtypes, order.parameters, strict=True)]
         queued(stream, lambda: run(self._function, order.grid, order.block, order.cluster, order.shared, args))
         return 0
 

@@ -23,7 +23,7 @@ _REALS = {"float32": np.float32, "float64": np.float64, "complex64": np.float32,
 
 
 @lru_cache(maxsize=4096)
-def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Callable[..., Any]:
+def specialize(formula: Callable[..., Any], compute: str, narrow: bool, inline: bool = False) -> Callable[..., Any]:
     """Return `formula` as a device function.
 
     Numeric constants in it, such as `2` or `2.0`, get the compute dtype: Numba would treat them as 64-bit and promote
@@ -35,6 +35,7 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
         formula: a Python function of scalars; the functions that it calls are specialized with it.
         compute: name of the dtype that the formula computes in.
         narrow: True if outputs are narrower than the compute dtype.
+        inline: True if all calls must be inlined.
     """
     replaced = replacements(compute, narrow)
     found = replaced.get(formula, formula)
@@ -43,7 +44,7 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
 
     def convert(value: Any) -> Any:
         if isinstance(value, FunctionType) and value is not found:
-            return specialize(value, compute, narrow)
+            return specialize(value, compute, narrow, inline)
         if not SIMULATED:
             return value
         # Python's functions raise an error in cases that give infinity or NaN on a GPU.
@@ -51,7 +52,10 @@ def specialize(formula: Callable[..., Any], compute: str, narrow: bool) -> Calla
             return IEEE_CMATH
         return IEEE_MATH if value is math else _number(compute, value) if type(value) is float else value
 
-    jitted: Callable[..., Any] = cuda.jit(device=True)(with_numbers(copied(found, convert), partial(_number, compute)))
+    options = {"forceinline": True} if inline and not SIMULATED else {}
+    jitted: Callable[..., Any] = cuda.jit(device=True, **options)(
+        with_numbers(copied(found, convert), partial(_number, compute))
+    )
     return jitted
 
 
