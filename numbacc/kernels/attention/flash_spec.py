@@ -1,0 +1,108 @@
+"""Everything that the code of a flash attention kernel for Hopper depends on."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...runtime.launch_order import Spec
+
+#: Bytes of a row of a brick in shared memory, and the elements of 16 bits in it.
+ROW, WIDE = 128, 64
+#: Queries and keys of a block of a block map.
+BLOCK = 128
+#: Queries that a warpgroup of the forward kernel has, and keys that one of the backward kernel has.
+ROWS = 64
+
+
+class _FlashFields(NamedTuple):
+    direction: str
+    dtype: str
+    head_dim: int
+    score: Any = None
+    mask: Any = None
+    operands: tuple[str, ...] = ()
+    gradients: tuple[tuple[int, str], ...] = ()
+    is_causal: bool = False
+    has_map: bool = False
+    has_lengths: bool = False
+
+
+class FlashSpec(_FlashFields, Spec):
+    """A kernel of flash attention.
+
+    Attributes:
+        direction: "forward" or "backward".
+        dtype: of queries, keys, values and results: "bfloat16" or "float16".
+        head_dim: 64, 128 or 256.
+        score: the formula of (score, batch, head, query, key, *elements), or None. In the backward kernel, it returns
+            the new score, its derivative for the score, and those for the elements in `gradients`.
+        mask: the formula of (batch, head, query, key, *elements) that says whether the query sees the key, or None.
+        operands: dtypes of the arrays of elements.
+        gradients: (operand, kind) of those whose gradients are computed. The kind is "head" if the array has one
+            element for all queries and keys, "key" if it has one for all queries, and otherwise "each".
+        is_causal: whether queries see only keys up to their own position plus a shift.
+        has_map: whether lists of the blocks that are not empty are given.
+        has_lengths: whether batch elements have their own numbers of queries and keys.
+    """
+
+    __slots__ = ()
+
+    @property
+    def module(self) -> str:
+        return f"kernels/attention/flash_{self.direction}"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.dtype, *self.operands)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return (self.dtype,)
+
+    @property
+    def compute(self) -> str:
+        return "float32"
+
+    @property
+    def narrow(self) -> bool:
+        return True
+
+    @property
+    def is_specific(self) -> bool:
+        return True
+
+    @property
+    def is_dynamic(self) -> bool:
+        return True
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: two warpgroups multiply, one loads."""
+        return 384
+
+    @property
+    def launch_bounds(self) -> tuple[int, int]:
+        return (self.threads, 1)
+
+    @property
+    def keys(self) -> int:
+        """Number of keys of a tile."""
+        return BLOCK if self.head_dim <= 128 else 64
+
+    @property
+    def queries(self) -> int:
+        """Number of queries of a tile."""
+        return BLOCK if self.direction == "forward" else 64
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory of a block."""
+        row = 2 * self.head_dim
+        if self.direction == "forward":  # queries; two stages of keys and values; mbarriers
+            return row * (self.queries + 4 * self.keys) + 128
+        # Keys and values; two stages of queries, their gradients and statistics; two of gradients of scores.
+        stage = 2 * row * self.queries + 1024
+        return 2 * row * self.keys + 2 * stage + 4 * self.queries * self.keys + 128
+
+    def described(self, launch: str) -> str:
+        return f"flash attention {self.direction}, wgmma, head dimension {self.head_dim}, {launch}"

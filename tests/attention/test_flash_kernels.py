@@ -1,0 +1,251 @@
+"""The flash attention kernels for Hopper: in the simulator, on a GPU that has wgmma, and their machine code."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+import tempfile
+import warnings
+
+import ml_dtypes
+import numpy as np
+import pytest
+from skips import skip, skip_if
+
+import numbacc
+from numbacc.base import _numba
+from numbacc.base.dispatch import has_gpu, runtime, simulated, tensor_launcher_class
+from numbacc.functions.formula import Formula
+from numbacc.kernels.attention import flash_launch as flash
+from numbacc.runtime import launch
+
+BF16, F16 = ml_dtypes.bfloat16, np.float16
+
+
+@pytest.fixture
+def hopper():
+    """A place where the kernels run."""
+    if not has_gpu():
+        skip("device")
+    if not simulated() and runtime().capability(0) != (9, 0):
+        skip("clusters")
+
+
+# ---------------------------------------------------------------- score functions and masks
+
+
+def cap(s, b, h, q, k):
+    return 2 * math.tanh(s / 2)
+
+
+def alibi(s, b, h, q, k, slope):
+    return s + slope * (k - q)
+
+
+def relative(s, b, h, q, k, bias, slope):
+    return s * slope + bias
+
+
+def same_document(b, h, q, k, first, second):
+    return first == second
+
+
+#: Score functions in float64.
+NUMPY = {
+    None: lambda s, q, k: s,
+    cap: lambda s, q, k: 2 * np.tanh(s / 2),
+    alibi: lambda s, q, k, slope: s + slope * (k - q),
+    relative: lambda s, q, k, bias, slope: s * slope + bias,
+}
+
+
+def normal(shape, dtype=np.float32, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def documents(n, axis, seed):
+    values = np.sort(np.random.default_rng(seed).integers(0, 3, n)).astype(np.int32)
+    return values.reshape([-1 if d == axis else 1 for d in range(4)])
+
+
+def block_map(visible):
+    """Lists of blocks of 128 x 128 of a mask (rows, columns): (counts, lists)."""
+    high, wide = (-(-n // 128) for n in visible.shape)
+    counts, lists = np.zeros((1, 1, high), np.int32), np.ones((1, 1, high, wide), np.int32)
+    for i in range(high):
+        blocks = [visible[128 * i : 128 * i + 128, 128 * j : 128 * j + 128] for j in range(wide)]
+        found = [2 * j + (not each.all()) for j, each in enumerate(blocks) if each.any()]
+        counts[0, 0, i], lists[0, 0, i, : len(found)] = len(found), found
+    return counts, lists
+
+
+class Case:
+    """A problem with its arrays, and the exact results."""
+
+    def __init__(
+        self, shape, dtype=BF16, *, score=None, operands=(), mask=None, mask_operands=(), causal=False, shift=0,
+        right=0, lengths=None, has_map=False, low=0.0,
+    ):  # fmt: skip
+        batch, heads, kv_heads, queries, keys, dim = self.shape = shape
+        self.dtype, self.score, self.mask, self.operands = dtype, score, mask, [*operands, *mask_operands]
+        self.causal, self.shift, self.right, self.lengths = causal, shift, right, lengths
+        self.q = normal((batch, heads, queries, dim), dtype, 1)
+        self.k, self.v = normal((batch, kv_heads, keys, dim), dtype, 2), normal((batch, kv_heads, keys, dim), dtype, 3)
+        if low:  # all scores are near -low; sums of products are exact in float32
+            self.q[...], self.k[...] = np.sign(self.q.astype(float)), np.sign(self.k.astype(float))
+            self.q[..., 0], self.k[..., 0] = -math.sqrt(low), math.sqrt(low) * math.sqrt(dim)
+        self.dout = normal(self.q.shape, dtype, 4)
+        self.scale, self.taken = 1 / math.sqrt(dim), len(operands)
+        self._solve()
+        self.map = self.map_down = ()
+        if has_map:
+            self.map, self.map_down = block_map(self.visible[0, 0]), block_map(self.visible[0, 0].T)
+
+    def _solve(self):
+        batch, heads, kv_heads, queries, keys, _ = self.shape
+        q, k, v = (each.astype(float) for each in (self.q, self.k, self.v))
+        k, v = (np.repeat(each, heads // kv_heads, 1) for each in (k, v))
+        s = np.einsum("bhqd,bhkd->bhqk", q, k) * self.scale
+        b, _, i, j = np.indices(s.shape)
+        many_q, many_k = (np.array(each) for each in self.lengths or ([queries] * batch, [keys] * batch))
+        visible = (i < many_q[b]) & (j < many_k[b])
+        if self.causal:
+            visible &= j <= i + self.shift + self.right * (many_k - many_q)[b]
+        if self.mask is not None:
+            visible = visible & (self.operands[self.taken] == self.operands[self.taken + 1])
+        self.s, self.visible, self.positions = s, visible, (i, j)
+        self.x = NUMPY[self.score](s, i, j, *[each.astype(float) for each in self.operands[: self.taken]])
+        x = np.where(visible, self.x, -np.inf)
+        top = x.max(-1, keepdims=True)
+        self.top = np.where(np.isfinite(top), top, 0)
+        weights = np.exp(x - self.top)
+        self.total = weights.sum(-1, keepdims=True)
+        self.p = weights / np.where(self.total > 0, self.total, 1)
+        self.out = np.einsum("bhqk,bhkd->bhqd", self.p, v)
+        self.wide = q, k, v
+
+    def problem(self, first, gradients=(), score=None, down=False):
+        """The problem whose operands, map and lengths are arrays number `first` and following, and these arrays."""
+        arrays, views = list(self.operands), []
+        for number, each in enumerate(self.operands):
+            steps = tuple(int(step) if n > 1 else 0 for step, n in zip(each.strides, each.shape, strict=True))
+            views.append(flash.Elements(first + number, each.dtype.name, steps))
+        blocks = lengths = None
+        found = self.map_down if down else self.map
+        if found:
+            place = first + len(arrays)
+            blocks = flash.BlockMap(place, place + 1, (0, 0), found[1].shape[-1])
+            arrays += found
+        if self.lengths:
+            lengths = first + len(arrays), first + len(arrays) + 1
+            arrays += [np.array(each, np.int32) for each in self.lengths]
+        function = score or self.score
+        made = flash.FlashProblem(
+            np.dtype(self.dtype).name, self.shape, self.scale, None if function is None else formula(function),
+            None if self.mask is None else formula(self.mask), self.causal, self.shift, self.right, tuple(views),
+            gradients, blocks, lengths,
+        )  # fmt: skip
+        return made, arrays
+
+
+def formula(function):
+    return Formula(function.__name__, function)
+
+
+def views(arrays):
+    return [flash.Matrices(number, each.strides[:3]) for number, each in enumerate(arrays)]
+
+
+def poisoned(shape, dtype=np.float32):
+    return np.full((*shape, np.dtype(dtype).itemsize), 0xFF, np.uint8).view(dtype)[..., 0]
+
+
+def run(order, arrays, written):
+    launcher = tensor_launcher_class()(order)
+    reads = [each for number, each in enumerate(arrays) if number not in written]
+    with runtime().using(0, 0, reads, [arrays[number] for number in written]):
+        launcher.check(launcher.launch(0, 0, tuple(each._address for each in arrays), ()))
+    return [numbacc.asnumpy(arrays[number]) for number in written]
+
+
+def forward(case):
+    batch, heads, _, queries, *_ = case.shape
+    problem, more = case.problem(5)
+    matrices = [case.q, case.k, case.v, poisoned(case.q.shape, case.dtype)]
+    stats = poisoned((2, batch, heads, queries))
+    arrays = [numbacc.asarray(each) for each in (*matrices, stats, *more)]
+    return run(flash.forward_order(problem, *views(matrices), 4, 0), arrays, (3, 4))
+
+
+def close(found, exact, dtype):
+    error = np.abs(found.astype(float) - exact).max()
+    assert error <= (8e-3 if dtype is BF16 else 1.5e-3) * np.abs(exact).max(), (error, np.abs(exact).max())
+
+
+CASES = {
+    "full": lambda: Case((1, 2, 1, 70, 200, 64)),
+    "causal": lambda: Case((1, 1, 1, 200, 200, 128), causal=True),
+    "rows without keys": lambda: Case((1, 1, 1, 130, 200, 64), causal=True, shift=-40),
+    "soft-cap": lambda: Case((1, 2, 2, 70, 70, 64), F16, score=cap),
+    "alibi": lambda: Case((1, 2, 1, 70, 200, 64), score=alibi, operands=[normal((1, 2, 1, 1))]),
+    "relative": lambda: Case(
+        (2, 1, 1, 70, 140, 64), score=relative, operands=[normal((1, 1, 70, 140), BF16), normal((2, 1, 1, 140), F16)]
+    ),
+    "documents": lambda: Case(
+        (1, 1, 1, 150, 300, 64), mask=same_document, mask_operands=[documents(150, 2, 1), documents(300, 3, 2)],
+        has_map=True,
+    ),
+    "lengths": lambda: Case((2, 1, 1, 70, 150, 64), causal=True, right=1, lengths=([70, 30], [100, 150])),
+    "very negative": lambda: Case((1, 1, 1, 64, 128, 64), F16, low=2.0**20),
+}  # fmt: skip
+WIDE_CASES = {"wide": lambda: Case((1, 1, 1, 70, 130, 256), causal=True)}
+
+
+@pytest.mark.sampled(98, simulated=4)
+@pytest.mark.parametrize("name", {**CASES, **WIDE_CASES})
+def test_forward(hopper, name):
+    case = {**CASES, **WIDE_CASES}[name]()
+    out, (top, total) = forward(case)
+    close(out, case.out, case.dtype)
+    log_sum = (top.astype(float) + np.log2(np.maximum(total, 1e-30))) * math.log(2)
+    exact = (case.top + np.log(np.maximum(case.total, 1e-30)))[..., 0]
+    assert (np.abs(log_sum - exact) <= 2e-6 * np.maximum(np.abs(case.top[..., 0]), 5)).all()
+    # The maximum alone may be rounded; the sums do not depend on that.
+    assert (total[case.total[..., 0] == 0] == 0).all()
+
+
+# ---------------------------------------------------------------- machine code
+
+COMPILED = skip_if(simulated(), "not simulated")
+
+
+def code_of(problem, direction):
+    """The instructions of a kernel, without a GPU; None without a disassembler. Slow code is an error."""
+    with warnings.catch_warnings(), _numba.pretending((9, 0)):
+        warnings.simplefilter("error")
+        _, cubin = launch.compile_cubin(flash.spec_of(problem, direction), (9, 0))
+    program = shutil.which("nvdisasm")
+    if program is None:
+        return None
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        return subprocess.run([program, "-c", file.name], capture_output=True, text=True, check=True).stdout
+
+
+def plain(dim, **options):
+    return flash.FlashProblem("bfloat16", (1, 1, 1, 128, 128, dim), 0.1, **options)
+
+
+@COMPILED
+@pytest.mark.parametrize("dim", [64, 128, 256])
+def test_machine_code_of_forward(dim):
+    """Products are not serialized, no register is spilled, and softmax stands between products and their wait."""
+    text = code_of(plain(dim, is_causal=True), "forward")
+    if text is None:
+        return
+    assert len(re.findall(r"\bHGMMA\b", text)) == 2 * (dim // 16 + (8 if dim < 256 else 4))
+    assert "USETMAXREG" in text and not re.search(r"\b(STL|LDL)\b", text)
+    assert "UTMALDG" in text and "UTMASTG" in text
