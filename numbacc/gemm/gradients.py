@@ -26,6 +26,7 @@ from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
 from .arguments import checked_number
 from .epilogue import Epilogue
+from .epilogue import epilogue as named_epilogue
 from .epilogue_plans import cast_plan, plans, sum_plan
 from .layers import as_matrix
 from .problem import NUMBER
@@ -92,9 +93,9 @@ def matmul_backward(
     made = None
     if not isinstance(epilogue, (str, Epilogue)):
         made = python_epilogue(epilogue)
-    elif Epilogue(epilogue) is not Epilogue.NONE:
+    elif (kind := named_epilogue(epilogue)) is not Epilogue.NONE:
         raise OptionError(
-            f'epilogue="{Epilogue(epilogue).value}" has no gradient here: use linear_backward or mlp_backward, or pass '
+            f'epilogue="{kind.value}" has no gradient here: use linear_backward or mlp_backward, or pass '
             "a Python function"
         )
     given, _ = operands_of(() if operands is None else operands, handle)

@@ -16,6 +16,7 @@ from ..runtime.streams import handle_of
 from . import epilogue_plans
 from .arguments import array_or_number, as_given, bias_grad_out, checked_number, is_pair
 from .epilogue import Epilogue
+from .epilogue import epilogue as named_epilogue
 from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, GemmCall
 
@@ -214,7 +215,8 @@ def _find_python(
         OptionError: operands are given, but the epilogue is one of the library's.
     """
     if isinstance(epilogue, (str, Epilogue)):
-        raise OptionError(f'operands need a Python function as epilogue, and epilogue is "{Epilogue(epilogue).value}"')
+        name = named_epilogue(epilogue).value
+        raise OptionError(f'operands need a Python function as epilogue, and epilogue is "{name}"')
     from .python_products import find
 
     plan, found = find(_plans, given, epilogue, operands, options, out, handle)

@@ -166,8 +166,12 @@ def test_gated_linear(kernel_place, monkeypatch, gate):
         assert np.abs(place.get(one).astype(np.float64) - other).max() <= 0.012 * np.abs(other).max()
 
 
+@pytest.mark.slow
 def test_machine_code():
-    """The assembler does not say that wgmma instructions wait for each other, or that registers are not moved."""
+    """Four products in a row, one wait in the loop and one after it, no local memory, and no warning of the assembler.
+
+    It would say that wgmma instructions wait for each other, or that registers are not moved.
+    """
     if numbacc.base.dispatch.simulated():
         skip("not simulated")
     from numbacc.base._numba import pretending
@@ -177,15 +181,18 @@ def test_machine_code():
         return 0.5 * (x + b) * (1 + math.erf((x + b) * math.sqrt(0.5)))
 
     formula = python_epilogue(gelu).formula((True,))
-    for tile, operand in (((128, 256), "row"), ((64, 128), "whole")):
+    for tile, operand, turns in (((128, 256), "row", 1), ((64, 256), "whole", 2)):
         spec = GemmSpec(
             dtype="bfloat16", a_down=False, b_down=True, tile=tile, formula=formula, operands=((operand, "bfloat16"),),
-            outs=(("bfloat16", True),),
+            outs=(("bfloat16", True),), turns=turns,
         )  # fmt: skip
         with warnings.catch_warnings(), pretending((9, 0)):
             warnings.simplefilter("error")
             _, code = loader.compile_cubin(spec, (9, 0))
+            ptx, _ = loader.ptx_of(spec, (9, 0))
         assert code.startswith(b"\x7fELF")
+        assert ptx.count("wgmma.mma_async") == 4 and ptx.count("wgmma.wait_group") == 2 and "__local_depot" not in ptx
+        assert ptx.count("cp.async.bulk.tensor.3d.global") == 4  # a store for 64 columns
 
 
 # ---------------------------------------------------------------- what only a GPU shows

@@ -188,6 +188,7 @@ def test_errors(place):
 
     refused(OptionError, "bent", "1 operands", "got 0", run=call())
     refused(OptionError, "operands", '"relu"', run=call(row, epilogue="relu"))
+    refused(OptionError, "epilogue", "relo", run=call(row, epilogue="relo"))
     refused(OptionError, "bias", "operands", run=call(row, bias=row))
     refused(ShapeError, "operands[0]", "(5,)", "(5, 6)", run=call(place.put(normal(5, "float32"))))
     refused(DTypeError, "operands[0]", "complex64", run=call(place.put(np.ones(6, np.complex64))))
@@ -298,6 +299,7 @@ def test_gradients_into_given_arrays(place):
     close(place, db, a.T.astype(np.float64) @ dy.astype(np.float64))
     refused(ShapeError, "dy", "(5, 6)", run=lambda: gemm.matmul.backward(put[1], put[1], put[2]))
     refused(OptionError, "linear_backward", run=lambda: gemm.matmul.backward(*put, epilogue="gelu"))
+    refused(OptionError, "gelo", run=lambda: gemm.matmul.backward(*put, epilogue="gelo"))
     refused(OptionError, "out", "3 entries", run=lambda: gemm.matmul.backward(*put, out=(None,), **options))
     unknown = lambda x: digamma.trigamma(x)  # noqa: E731
     refused(UnsupportedError, "derivative", run=lambda: gemm.matmul.backward(*put, epilogue=unknown))
