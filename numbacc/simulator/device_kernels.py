@@ -20,6 +20,7 @@ from ..kernels.primitives.device import block_state
 from ..kernels.primitives.simulated import memory as global_memory
 from ..runtime import kernel_code, tensor_maps
 from ..runtime.launch_order import AddressOf, MapOf, Scalar, TensorOrder
+from . import calls
 from .blocks import Block, indices
 from .calls import Index, SimulatedLaunch, call_device_function, running
 from .compiled.launches import device_observers
@@ -87,6 +88,13 @@ class DeviceLaunch(SimulatedLaunch):
             self._run_cluster(blocks)
 
     def _run_cluster(self, blocks: list[Block]) -> None:
+        block_state.modules.append(self.module)
+        try:
+            self._run_together(blocks)
+        finally:
+            block_state.modules.pop()
+
+    def _run_together(self, blocks: list[Block]) -> None:
         threads = prod(self.block)
         states = [block_state.BlockState() for _ in blocks]
         together = block_state.Mbarrier(threads * len(blocks))
@@ -122,7 +130,7 @@ def run(
     launch = DeviceLaunch(kernel, cluster)
     given = [_numba.FakeCUDAArray(each) if isinstance(each, np.ndarray) else each for each in args]
     arrays = [each.array if isinstance(each, MapArgument) else each for each in args]
-    with _known([each for each in arrays if isinstance(each, np.ndarray)]), quiet():
+    with calls._alone, _known([each for each in arrays if isinstance(each, np.ndarray)]), quiet():
         launch.run(given)
     return launch
 

@@ -27,6 +27,8 @@ PATIENCE = 400
 
 #: Returns the thread that runs: an object with `thread_id`, `block` and `meet()`. The simulator sets it.
 running: list[Callable[[], Any]] = []
+#: The `cuda` modules of the launches that run now; the attribute `thread` of the last is the thread that runs.
+modules: list[Any] = []
 
 
 class SimulatedDeadlock(RuntimeError):
@@ -245,7 +247,9 @@ class BlockState:
 
 def thread() -> Any:
     """Return the thread that runs."""
-    found = running[0]() if running else None
+    found = modules[-1].thread if modules else None
+    if found is None and running:
+        found = running[0]()
     if found is None:
         raise RuntimeError(
             "functions of numbacc.device work inside a kernel only: call them in a function with @device.jit"
