@@ -202,8 +202,8 @@ def linear(
 
     Args:
         x: (..., in) of float32, float64, float16 or bfloat16, as `gemm.matmul` reads it.
-        w: (in, 2 * features), of x's dtype: the weights of a, then the weights of b. Pass a weight (2 * features, in), as
-            torch's Linear has it, as w.T.
+        w: (in, 2 * features), of x's dtype: the weights of a, then the weights of b. Pass a weight (2 * features, in),
+            as torch's Linear has it, as w.T.
         kind, gate: as in `forward`.
         return_saved: whether to return a second object for `linear_backward(dy, saved)`. It holds x, w, the product and
             the options. x and w must not change until then.
