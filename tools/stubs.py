@@ -899,7 +899,10 @@ def device_text() -> str:
             continue
         each = getattr(device, name)
         signature = inspect.signature(getattr(each, "py_func", each))
-        taken = [Parameter(p.name, str(p.annotation), None, False) for p in signature.parameters.values()]
+        taken = [
+            Parameter(p.name, str(p.annotation), None if p.default is p.empty else repr(p.default), False)
+            for p in signature.parameters.values()
+        ]
         returns = str(signature.return_annotation)
         text = _signature(name, taken, returns, "").removesuffix(" ...\n")
         lines.append(f'{text}\n    """{_first_line(getattr(each, "py_func", each))}"""\n')

@@ -326,7 +326,7 @@ def wgmma_bf16(
     sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
 ) -> Fragment:
     """Begin a warpgroup's sums + A B^T of bfloat16 factors and float32 sums, as one wgmma group; return the sums."""
-def wgmma_descriptor(swizzle: int, leading: int, stride: int) -> int:
+def wgmma_descriptor(swizzle: int = 128, leading: int = 16, stride: int = 1024) -> int:
     """Return the descriptor of a matrix at shared address 0, as int64. Add `address >> 4` of the matrix to it."""
 def wgmma_e4m3(
     sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
