@@ -323,7 +323,7 @@ def instruction(text: str) -> Instruction:
     )
 
 
-def replace_assembly(function: Any) -> None:
+def replace_assembly(context: Any, function: Any) -> None:
     """Replace inline PTX in the LLVM code of a function.
 
     Raises:
@@ -334,6 +334,8 @@ def replace_assembly(function: Any) -> None:
             "shared memory that a kernel's intrinsic names is not supported by the compiled simulator; set "
             "NUMBA_ENABLE_CUDASIM=1 before Python starts to run numbacc's kernels in Numba's simulator"
         )
+    from .addresses import watched  # imports `arithmetic`, which imports this module
+
     made: dict[int, Any] = {}
     kept: list[Any] = []  # so that no id is used again
     for block in function.blocks:
@@ -343,7 +345,8 @@ def replace_assembly(function: Any) -> None:
             builder = ir.IRBuilder(block)
             builder.position_before(each)
             operands = [made.get(id(value), value) for value in each.args]
-            made[id(each)] = instruction(each.callee.asm)(builder, operands, each.type)
+            with watched(context, builder):
+                made[id(each)] = instruction(each.callee.asm)(builder, operands, each.type)
             kept.append(each)
             block.instructions.remove(each)
     if not made:
