@@ -91,6 +91,7 @@ def numba_as_it_is():
         _compiler._BaseFunction,
         _compiler.config,
         _compiler.nvvm,
+        _compiler.ssa,
         _compiler.utils,
     )
     return [dict(vars(owner)) for owner in owners]
