@@ -303,13 +303,22 @@ class _DeviceFunctions:
             self._dispatchers.clear()
 
     def first(self, dispatcher: Any) -> Any:
-        """Return the first dispatcher of an equal function."""
+        """Return the first dispatcher of an equal function, for this compute capability.
+
+        Numba compiles a device function once for all GPUs. Code for one GPU may be too new, or slow, for another.
+        """
         # All its users hold a reference: when a dispatcher dies, its compiled code is lost.
         firsts = dispatcher.__dict__.setdefault("_numbacc_first", {})
         found = firsts.get(self._capability)
         if found is None:
             key = self._numbers.of(dispatcher.py_func), self._capability
-            found = firsts[self._capability] = self._dispatchers.setdefault(key, dispatcher)
+            found = self._dispatchers.get(key)
+            if found is None:
+                found = dispatcher
+                if dispatcher.overloads:  # for another GPU, or outside of `short_cuts`
+                    found = CUDADispatcher(dispatcher.py_func, dispatcher.targetoptions)
+                self._dispatchers[key] = found
+            firsts[self._capability] = found
         return found
 
 
@@ -326,7 +335,11 @@ def _get_call_template(dispatcher: Any, args: Any, kws: Any) -> Any:
 
 
 def _get_overload(dispatcher: Any, signature: Any) -> Any:
-    return _overload(_functions.first(dispatcher), signature)
+    found = _functions.first(dispatcher)
+    if tuple(signature) not in found.overloads:
+        # An intrinsic calls it, whose types Numba found earlier, when it compiled for another GPU.
+        found.compile_device(tuple(signature))
+    return _overload(found, signature)
 
 
 # -------------------------------------------------------------------- operators
