@@ -122,6 +122,13 @@ def test_small_arrays_show_their_values():
 # ---------------------------------------------------------------- sharing
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_objects():
+    """Leave earlier objects to no collection: with those of thousands of tests, each takes half a second."""
+    gc.collect()
+    gc.freeze()
+
+
 def assert_exports_end(before):
     gc.collect()
     foreign_owners.collect()
