@@ -175,7 +175,7 @@ def element(context, builder, kind, tile, k):
 
 @pytest.fixture(scope="module")
 def moves():
-    """Return the intrinsics `peek(tile, k)` and `poke(tile, k, value)`, which load and store with no index expression."""
+    """Return the intrinsics `peek(tile, k)` and `poke(tile, k, value)`, which load and store."""
 
     @intrinsic
     def peek(typing, tile, k):
@@ -229,7 +229,7 @@ def kernel(n):
     file.write_text(text)
     space = {"peek": peek, "poke": poke}
     exec(compile(text, str(file), "exec"), space)
-    made = Kernel(space["kernel"], checked=True, kinds=(types.int64,), memory=lambda: {})
+    made = Kernel(space["kernel"], checked=True, kinds=(types.int64,), memory=dict)
     if not message:
         made.launch(three(2), three(64), 0, (7,))
         return

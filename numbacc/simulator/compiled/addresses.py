@@ -1,36 +1,33 @@
 """Check the accesses of kernels whose arguments hold addresses: numbacc's own.
 
 Such a kernel loads and stores in intrinsics, whose LLVM code is that of a GPU. In checked mode each of these loads and
-stores first calls `_reached`, which looks for the address in the launch's memory: the live allocations, and the
-kernel's shared and local arrays. For shared memory it uses the stamps of `checks`, so that Python's index expressions
-and intrinsics see each other's accesses. A wrong access is recorded and goes to scratch memory instead.
+stores first calls `_reached` (see `watching`), which looks for the address in the launch's memory: the live
+allocations, and the kernel's shared and local arrays. For shared memory it uses the stamps of `checks`, so that
+Python's index expressions and intrinsics see each other's accesses. A wrong access is recorded and goes to scratch
+memory instead.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
-from . import checks
-from .checks import BOTH, MISALIGNED_ADDRESS, OUTSIDE, READ, WRITE, Checks
+from . import checks, watching
+from .checks import MISALIGNED_ADDRESS, OUTSIDE, Checks
 from .intrinsics import is_opaque
 from .syntax import called, statements, walk
 from .variables import load as _load
-from .variables import store as _store
+from .watching import MEMORY
 
-__all__ = ["AddressChecks", "Memory", "watched"]
+__all__ = ["AddressChecks", "LaunchMemory"]
 
-#: The name of the parameter that holds the address of `Memory.words`.
-_NAME = "_nb_memory"
-# The words of a launch's memory: see `Memory`.
+# The words of a launch's memory: see `LaunchMemory`.
 _COUNT, _STARTS, _ENDS, _SCRATCH, _ERROR, _PLACE, _REGIONS, _FIRST = 0, 8, 16, 24, 32, 40, 96, 104
 #: The bytes of a region: start, end, bytes of an element, stamps of writers and readers, state, number of the array.
 _REGION = 56
@@ -39,7 +36,7 @@ _MOST_REGIONS = 64
 _SCRATCH_BYTES = 256
 
 
-class Memory:
+class LaunchMemory:
     """The memory that a launch can access.
 
     `words` holds the number of allocations, the addresses of their sorted starts and of their ends, the address of
@@ -128,56 +125,12 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
     return address
 
 
-# ---------------------------------------------------------------- the LLVM code of intrinsics
+def _reach(context: Any, builder: Any, memory: Any, *access: Any) -> Any:
+    """Return the address that an access may use, in generated code."""
+    return checks._compiled(context, builder, _reached, [memory, *access])
 
 
-def _owns(pointer: Any) -> bool:
-    """Return whether a pointer is to a variable of the function or of the module."""
-    while isinstance(pointer, (ir.instructions.GEPInstr, ir.instructions.CastInstr)):
-        pointer = pointer.operands[0]
-    return isinstance(pointer, (ir.instructions.AllocaInstr, ir.GlobalVariable, ir.Constant))
-
-
-@contextmanager
-def watched(context: Any, builder: Any) -> Iterator[None]:
-    """Check the accesses that a builder makes meanwhile, if its function has the parameter for it."""
-    memory = next((each for each in builder.function.args if each.name == f"arg.{_NAME}"), None)
-    if memory is None or "load" in vars(builder):
-        yield
-        return
-    word = context.get_value_type(types.int64)
-
-    def checked(pointer: Any, mode: int, align: int | None) -> Any:
-        kind = pointer.type.pointee
-        if _owns(pointer):
-            return pointer
-        nbytes = kind.get_abi_size(context.target_data)
-        alignment = align or kind.get_abi_alignment(context.target_data)
-        given = [memory, builder.ptrtoint(pointer, word), word(nbytes), word(alignment), word(mode)]
-        return builder.inttoptr(checks._compiled(context, builder, _reached, given), pointer.type)
-
-    def load(pointer: Any, name: str = "", align: int | None = None, **more: Any) -> Any:
-        return type(builder).load(builder, checked(pointer, READ, align), name=name, align=align, **more)
-
-    def store(value: Any, pointer: Any, align: int | None = None) -> Any:
-        return type(builder).store(builder, value, checked(pointer, WRITE, align), align=align)
-
-    def atomic_rmw(op: str, pointer: Any, *rest: Any) -> Any:
-        return type(builder).atomic_rmw(builder, op, checked(pointer, BOTH, None), *rest)
-
-    def load_atomic(pointer: Any, ordering: str, align: int, *rest: Any) -> Any:
-        return type(builder).load_atomic(builder, checked(pointer, READ, align), ordering, align, *rest)
-
-    def store_atomic(value: Any, pointer: Any, ordering: str, align: int) -> Any:
-        return type(builder).store_atomic(builder, value, checked(pointer, WRITE, align), ordering, align)
-
-    changed = {each.__name__: each for each in (load, store, atomic_rmw, load_atomic, store_atomic)}
-    vars(builder).update(changed)
-    try:
-        yield
-    finally:
-        for name in changed:
-            del vars(builder)[name]
+watching.reach = _reach
 
 
 # ---------------------------------------------------------------- what the generated code says
@@ -247,18 +200,18 @@ class AddressChecks(Checks):
         return {**super().space(), "_nb_at": _at, "_nb_known": _known, "_nb_forget": _forget}
 
     def parameters(self) -> list[str]:
-        return [*super().parameters(), _NAME]
+        return [*super().parameters(), MEMORY]
 
     @staticmethod
     def kinds(arrays: list[Any]) -> list[types.Type]:
         return [*Checks.kinds(arrays), types.int64]
 
     def head(self, line: int) -> list[ast.stmt]:
-        known = [f"_nb_forget({_NAME})"]
+        known = [f"_nb_forget({MEMORY})"]
         for n in self.shared:
             stamps = f"(_nb_wrote_{n}, _nb_read_{n}, _nb_filled_{n})"
-            known.append(f"_nb_known({_NAME}, {self.number(n)}, {n}, {stamps})")
-        known += [f"_nb_known({_NAME}, {self.number(n)}, _nb_all_{n}, ())" for n in self.normal.local]
+            known.append(f"_nb_known({MEMORY}, {self.number(n)}, {n}, {stamps})")
+        known += [f"_nb_known({MEMORY}, {self.number(n)}, _nb_all_{n}, ())" for n in self.normal.local]
         return [*super().head(line), *statements("\n".join(known), line)]
 
     def clean(self, body: list[ast.stmt], emit: Any) -> tuple[list[ast.stmt], ast.expr] | None:
@@ -273,4 +226,4 @@ class AddressChecks(Checks):
         if call is None:
             return []
         numbers = f"({self.site(call)}, _nb_t, _nb_block, _nb_era, _nb_since, _nb_start, _nb_end)"
-        return statements(f"_nb_at({_NAME}, {numbers})", s.lineno)
+        return statements(f"_nb_at({MEMORY}, {numbers})", s.lineno)

@@ -26,6 +26,7 @@ from .source import Source
 from .syntax import BARRIER, Rewriter, assignment, called, expression, named, statements
 from .variables import load as _load
 from .variables import store as _store
+from .watching import BOTH, READ, WRITE
 
 #: Codes of errors, stored in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
@@ -34,8 +35,9 @@ OUTSIDE, MISALIGNED_ADDRESS = 8, 9
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
-#: How an access uses an element. An atomic operation whose result is used can observe other blocks' work.
-READ, WRITE, BOTH, ATOMIC, EXCHANGE, ACQUIRE = 1, 2, 3, 4, 5, 6
+#: How an access uses an element, besides READ, WRITE and BOTH. An atomic operation whose result is used can observe
+#: other blocks' work.
+ATOMIC, EXCHANGE, ACQUIRE = 4, 5, 6
 # The bits of a stamp: thread, flag, flag, access, era.
 _THREAD, _WARP, _MANY, _BLOCKS, _SITE, _ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
 _ATOMIC = _MANY

@@ -17,6 +17,7 @@ from numba import extending, njit, types
 
 from . import arithmetic
 from .functions import FUNCTIONS
+from .watching import watched
 
 __all__ = ["is_intrinsic", "is_opaque", "is_scalar", "on_cpu", "scalar_function"]
 
@@ -82,8 +83,6 @@ def _watched(define: Any) -> Any:
         signature, generate = found
 
         def generate_here(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            from .addresses import watched  # takes a while to import
-
             with watched(context, builder):
                 return generate(context, builder, signature, args)
 

@@ -174,9 +174,9 @@ class Kernel:
             starts = [offsets[k] if offsets else 0 for k in compiled.shadowed]
             shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], starts, blocks)
         if self.checked and self._memory:
-            from .addresses import Memory
+            from .addresses import LaunchMemory
 
-            memory, workers = Memory(self._memory(), error), 1
+            memory, workers = LaunchMemory(self._memory(), error), 1
             shadows = (*shadows, memory.address)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or cores()

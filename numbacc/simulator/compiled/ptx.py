@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from ...errors import UnsupportedError
 from . import half
+from .watching import watched
 
 _I1, _I16, _I32, _I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
@@ -334,8 +335,6 @@ def replace_assembly(context: Any, function: Any) -> None:
             "shared memory that a kernel's intrinsic names is not supported by the compiled simulator; set "
             "NUMBA_ENABLE_CUDASIM=1 before Python starts to run numbacc's kernels in Numba's simulator"
         )
-    from .addresses import watched  # imports `arithmetic`, which imports this module
-
     made: dict[int, Any] = {}
     kept: list[Any] = []  # so that no id is used again
     for block in function.blocks:
