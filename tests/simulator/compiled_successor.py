@@ -1,6 +1,6 @@
 """The kernels of tests and benchmarks, made by numba_cuda_mlir, as a process: `python compiled_successor.py FOLDER`.
 
-Their sources import `numba_cuda_mlir` in place of `numba`, and nothing else is changed.
+Their sources import `numba_cuda_mlir` instead of `numba`. Nothing else is changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Check the accesses of kernels whose arguments hold addresses: numbacc's own.
 
-Such a kernel loads and stores in intrinsics, whose LLVM code is that of a GPU. In checked mode each of these loads and
+Such a kernel loads and stores in intrinsics, which generate a GPU's LLVM code. In checked mode each of these loads and
 stores first calls `_reached` (see `watching`), which looks for the address in the launch's memory: the live
 allocations, and the kernel's shared and local arrays. For shared memory it uses the stamps of `checks`, so that
 Python's index expressions and intrinsics see each other's accesses. A wrong access is recorded and goes to scratch

@@ -30,13 +30,13 @@ from .watching import BOTH, READ, WRITE
 
 #: Codes of errors, stored in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
-#: The codes of errors of `addresses`, different from those of `alignment` and `loops`.
+#: Codes of errors that `addresses` finds. `alignment` and `loops` have other codes.
 OUTSIDE, MISALIGNED_ADDRESS = 8, 9
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
-#: How an access uses an element, besides READ, WRITE and BOTH. An atomic operation whose result is used can observe
-#: other blocks' work.
+#: How an access uses an element, in addition to READ, WRITE and BOTH. An atomic operation whose result is used can
+#: observe other blocks' work.
 ATOMIC, EXCHANGE, ACQUIRE = 4, 5, 6
 # The bits of a stamp: thread, flag, flag, access, era.
 _THREAD, _WARP, _MANY, _BLOCKS, _SITE, _ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
