@@ -11,7 +11,8 @@ Outside, Numba is unchanged.
   functions would share one array.
 * The search for the implementation of Python's operators for types that were searched before, and the error texts of
   rejected candidates.
-* Work that is repeated for each function call or each pass: the modules of a library, and the lifetimes of variables.
+* Work that is repeated for each function call or each pass: the modules of a library, the lifetimes of variables, and
+  the search for single assignments.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from numba.cuda.compiler import (
     CUDANativeLowering,
     CUDATranslateBytecode,
 )
-from numba.cuda.core import config, errors, imputils, ir, transforms
+from numba.cuda.core import config, errors, imputils, ir, ssa, transforms
 from numba.cuda.core.compiler_lock import global_compiler_lock
 from numba.cuda.core.compiler_machinery import PassManager, _pass_registry, register_pass
 from numba.cuda.core.postproc import PostProcessor, VariableLifetime
@@ -58,7 +59,7 @@ from numba.cuda.target import CUDATargetContext, CUDATypingContext
 from numba.cuda.typing import templates
 
 from .function_identity import Numbers, signature_of
-from .replacing import settling, with_attributes
+from .replacing import settling, single_assignment, with_attributes
 
 __all__ = ["load_all", "short_cuts"]
 
@@ -92,6 +93,7 @@ def short_cuts(capability: tuple[int, int]) -> Iterator[None]:
                 (utils, "pysignature", signature_of),
                 (nvvm, "llvm_replace", _replaced),
                 (nvvm.CompilationUnit, "verify", _do_nothing),
+                *_single_assignment,
             )
         ):
             yield
@@ -248,6 +250,7 @@ def _short_pipeline() -> PassManager:
     return found
 
 
+_single_assignment = single_assignment(ssa)
 _settle = settling(PostProcessor.run, transforms.canonicalize_cfg, VariableLifetime)
 _rewrite = CUDABytecodeInterpreter.post_process
 #: Rewrites of `with` and of dictionaries.
@@ -300,13 +303,22 @@ class _DeviceFunctions:
             self._dispatchers.clear()
 
     def first(self, dispatcher: Any) -> Any:
-        """Return the first dispatcher of an equal function."""
+        """Return the first dispatcher of an equal function, for this compute capability.
+
+        Numba compiles a device function once for all GPUs. Code for one GPU may be too new, or slow, for another.
+        """
         # All its users hold a reference: when a dispatcher dies, its compiled code is lost.
         firsts = dispatcher.__dict__.setdefault("_numbacc_first", {})
         found = firsts.get(self._capability)
         if found is None:
             key = self._numbers.of(dispatcher.py_func), self._capability
-            found = firsts[self._capability] = self._dispatchers.setdefault(key, dispatcher)
+            found = self._dispatchers.get(key)
+            if found is None:
+                found = dispatcher
+                if dispatcher.overloads:  # for another GPU, or outside of `short_cuts`
+                    found = CUDADispatcher(dispatcher.py_func, dispatcher.targetoptions)
+                self._dispatchers[key] = found
+            firsts[self._capability] = found
         return found
 
 
@@ -323,7 +335,11 @@ def _get_call_template(dispatcher: Any, args: Any, kws: Any) -> Any:
 
 
 def _get_overload(dispatcher: Any, signature: Any) -> Any:
-    return _overload(_functions.first(dispatcher), signature)
+    found = _functions.first(dispatcher)
+    if tuple(signature) not in found.overloads:
+        # An intrinsic calls it, whose types Numba found earlier, when it compiled for another GPU.
+        found.compile_device(tuple(signature))
+    return _overload(found, signature)
 
 
 # -------------------------------------------------------------------- operators

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..base._numba import SIMULATED, compiling_for
 from ..errors import DeviceError
+from ..kernels.primitives import simulated
 from ..runtime import disk_cache, kernel_code
 from .compiled.kernel import Kernel
 from .compiled.launches import entered
@@ -34,16 +35,23 @@ def _sources(module: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def kernel(spec: Any, contract: bool = True) -> Kernel:
+def kernel(spec: Any, contract: bool = True, checked: bool = False) -> Kernel:
     """Return the kernel of a specification, for the CPU.
 
     Args:
         spec: the kernel, as plans describe it.
-        contract: as in `numbacc.simulate`.
+        contract, checked: as in `numbacc.simulate`.
     """
     identity = f"{spec.identity} {_sources(spec.module)}"
     kinds = tuple(kernel_code.signature(spec).args)
-    return Kernel(kernel_code.make(spec), contract=contract, kinds=kinds, identity=identity)
+    return Kernel(
+        kernel_code.make(spec),
+        checked=checked,
+        contract=contract,
+        kinds=kinds,
+        identity=identity,
+        memory=lambda: simulated.memory,
+    )
 
 
 def run(order: Any, *arguments: Any) -> None:
@@ -54,7 +62,7 @@ def run(order: Any, *arguments: Any) -> None:
     if SIMULATED:
         raise DeviceError("NUMBACC_SIMULATE=1 needs numba-cuda's compiler: start Python without NUMBA_ENABLE_CUDASIM=1")
     options = entered()
-    made = kernel(order.kernel, options is None or options.contract)
+    made = kernel(order.kernel, options is None or options.contract, options is not None and options.checks())
     workers = None if options is None else options.workers
     with compiling_for(_CAPABILITY):
         made.launch((*order.grid, 1), (*order.block, 1), order.shared, arguments, workers)

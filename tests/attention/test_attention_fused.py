@@ -47,6 +47,7 @@ def test_a_gpu_that_is_too_old(planner):
 
 
 @pytest.mark.each_alone(paired=True)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("heads", [8, 2])
 def test_memory_is_linear_in_the_length(planner, heads, device):
@@ -58,6 +59,7 @@ def test_memory_is_linear_in_the_length(planner, heads, device):
         assert other <= 4 * one + 4096
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_longer_vectors(planner, device):
     for width, value_width in ((192, 128), (256, 256)):
@@ -78,6 +80,7 @@ def test_pages(planner, page, device):
         assert found, found.reason
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("device", DEVICES)
 def test_deterministic_gradients(planner, device):
     """Their memory is quadratic; so is that of a bias's gradient."""

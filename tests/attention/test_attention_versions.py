@@ -353,6 +353,7 @@ def test_what_is_hidden_is_hidden_again(pretend):
 
 
 @pytest.mark.each_alone(paired=True)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("version", [90900, 91500])
 def test_old_versions_graphs_have_plans(pretend, version, device):

@@ -20,6 +20,7 @@ from numbacc.base import _numba
 from numbacc.base.dispatch import simulated
 from numbacc.elementwise import norms, reduction_plan, scans
 from numbacc.functions.formula import Formula
+from numbacc.kernels.primitives.instructions import hardware
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime import kernel_code
 
@@ -76,6 +77,32 @@ def test_the_ptx_is_that_of_numba_alone(kind):
     assert words(kind) == by_numba_alone(kind)
 
 
+@pytest.mark.parametrize("first, then", [((7, 5), (9, 0)), ((9, 0), (7, 5))])
+def test_a_process_compiles_for_several_gpus(first, then):
+    """A device function that all kernels share has other instructions on each: the maximum is one from 8.0 on."""
+
+    greatest = hardware.greatest
+
+    def kernel(seed):
+        @_numba.cuda.jit(device=True)
+        def largest(x, y):
+            return greatest(x, y) + seed
+
+        def kernel(x):
+            x[0] = largest(x[1], x[2])
+
+        return kernel
+
+    found = {}
+    made = kernel(first[0])
+    for capability in (first, then):
+        with pretended(capability):
+            found[capability], _ = _numba.compile_ptx(
+                made, _numba.types.void(_numba.types.float32[::1]), capability, (32, 1)
+            )
+    assert "max.NaN.f32" in found[9, 0] and "max.NaN.f32" not in found[7, 5]
+
+
 def numba_as_it_is():
     from numbacc.base import _compiler
 
@@ -91,6 +118,7 @@ def numba_as_it_is():
         _compiler._BaseFunction,
         _compiler.config,
         _compiler.nvvm,
+        _compiler.ssa,
         _compiler.utils,
     )
     return [dict(vars(owner)) for owner in owners]

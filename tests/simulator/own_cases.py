@@ -1,12 +1,14 @@
 """Calls of numbacc's functions whose kernels run in a simulator, as a process: `python own_cases.py FILE NAME ...`.
 
 The process writes the results of these cases to a file. With NUMBACC_SIMULATE=1 the compiled simulator runs the
-kernels, with NUMBA_ENABLE_CUDASIM=1 Numba's.
+kernels, with NUMBA_ENABLE_CUDASIM=1 Numba's. With CHECKED=1 all accesses are checked.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -145,7 +147,8 @@ def main(file, *names):
     found = {}
     for name in names:
         inputs = [numbacc.array(each, device="cuda:0") for each in CASES[name].inputs]
-        made = numbacc.asnumpy(CASES[name].call(*inputs))
+        with numbacc.simulate(checked=True) if os.environ.get("CHECKED") else nullcontext():
+            made = numbacc.asnumpy(CASES[name].call(*inputs))
         found[name] = made.astype(np.float32) if made.dtype == bfloat16 else made
         print(name, flush=True)
     np.savez(file, **found)

@@ -66,31 +66,176 @@ def results(names, folder, **environment):
         return {name: found[name] for name in names}
 
 
+def accurate(found, names):
+    """Compare results with NumPy's in float64."""
+    for name in names:
+        case, found_here = CASES[name], found[name]
+        with np.errstate(over="ignore"):
+            wanted = case.wanted(*(x.astype(complex if x.dtype.kind == "c" else np.float64) for x in case.inputs))
+        if found_here.dtype.kind == "i":
+            wanted = wanted.astype(np.int64).astype(found_here.dtype)  # int8 wraps around
+        bound = case.tolerance * np.abs(wanted).max()
+        assert np.abs(found_here - wanted).max() <= bound, name
+        assert found_here.any(), name
+
+
 def check(names, folder):
     compiled = results(names, folder, NUMBACC_SIMULATE="1")
     interpreted = results(names, folder, NUMBA_ENABLE_CUDASIM="1", NUMBACC_SIMULATE="0")
     for name in names:
-        case, found = CASES[name], compiled[name]
-        assert found.dtype == interpreted[name].dtype and found.shape == interpreted[name].shape, name
-        if case.exact:
-            assert found.tobytes() == interpreted[name].tobytes(), name
-        with np.errstate(over="ignore"):
-            wanted = case.wanted(*(x.astype(complex if x.dtype.kind == "c" else np.float64) for x in case.inputs))
-        if found.dtype.kind == "i":
-            wanted = wanted.astype(np.int64).astype(found.dtype)  # int8 wraps around
-        bound = case.tolerance * np.abs(wanted).max()
-        assert np.abs(found - wanted).max() <= bound, name
-        assert found.any(), name
+        found, other = compiled[name], interpreted[name]
+        assert found.dtype == other.dtype and found.shape == other.shape, name
+        if CASES[name].exact:
+            assert found.tobytes() == other.tobytes(), name
+    accurate(compiled, names)
 
 
 def test_own_kernels(tmp_path):
     check(FAST, tmp_path)
 
 
+#: A process for each subject: it imports Numba once, and compiles once what kernels of a subject share.
+SUBJECTS = sorted({name.partition(":")[0] for name in SLOW})
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SLOW)
-def test_more_own_kernels(name, tmp_path):
-    check([name], tmp_path)
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_more_own_kernels(subject, tmp_path):
+    check([name for name in SLOW if name.partition(":")[0] == subject], tmp_path)
+
+
+# ---------------------------------------------------------------- checked accesses
+
+
+#: Cases that have each kind of access: vectors, single elements, tiles, shared and dynamic memory, atomic operations.
+CHECKED = [
+    *FAST, "gated: float16", "map: strided", "map: tiled words", "reduce: blocks", "reduce: argmax of words",
+    "rows: rms_norm", "rows: in shared memory", "scan: blocks that wait for each other", "gather", "scatter",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_checks_find_nothing_wrong_in_own_kernels(tmp_path):
+    accurate(results(CHECKED, tmp_path, NUMBACC_SIMULATE="1", CHECKED="1"), CHECKED)
+
+
+#: The message of an error -> what changes in a launch of a kernel. Plans choose kernels for aligned arrays.
+MISTAKES = {
+    "an address that is not a multiple of 16": "arguments = (tuple(a + 4 for a in arguments[0]), *arguments[1:])",
+    "reads 16 bytes at byte 18,928 of an allocation of 18,940 bytes": "memory[x] = memory[x][:-4]",
+    "writes 16 bytes at byte 9,456 of an allocation of 9,468 bytes": "memory[y] = memory[y][:-4]",
+    "before all memory of the launch": "memory.clear()",
+}
+
+
+def test_wrong_addresses_of_own_kernels(tmp_path):
+    """Mistakes of a launch: each is found, with the kernel's line, the thread and the block."""
+    script = f"""
+import numbacc
+from own_cases import CASES
+from numbacc.kernels.primitives import simulated
+from numbacc.simulator import own
+
+real = own.run
+for message, change in {MISTAKES!r}.items():
+    def run(order, *arguments):
+        space = dict(arguments=arguments, memory=simulated.memory, x=arguments[0][0], y=arguments[1][0])
+        kept = dict(simulated.memory)
+        exec(change, space)
+        try:
+            real(order, *space["arguments"])
+        finally:
+            simulated.memory.update(kept)
+    case = CASES["gated: vector"]
+    own.run = run
+    try:
+        with numbacc.simulate(checked=True):
+            case.call(numbacc.array(case.inputs[0], device="cuda:0"))
+    except numbacc.KernelError as error:
+        text = str(error)
+        assert message in text and "in thread (" in text and ".py:" in text and error.line > 0, text
+    else:
+        raise AssertionError(message)
+    print(text)
+"""
+    places = os.pathsep.join([str(HERE.parents[1]), str(HERE), os.environ.get("PYTHONPATH", "")])
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": places, "NUMBACC_SIMULATE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert found.returncode == 0, found.stderr
+
+
+def element(context, builder, kind, tile, k):
+    data = context.make_array(kind)(context, builder, tile).data
+    return builder.gep(data, [k])
+
+
+@pytest.fixture(scope="module")
+def moves():
+    """Return the intrinsics `peek(tile, k)` and `poke(tile, k, value)`, which load and store."""
+
+    @intrinsic
+    def peek(typing, tile, k):
+        def generate(context, builder, signature, args):
+            return builder.load(element(context, builder, tile, *args))
+
+        return tile.dtype(tile, k), generate
+
+    @intrinsic
+    def poke(typing, tile, k, value):
+        def generate(context, builder, signature, args):
+            builder.store(args[2], element(context, builder, tile, *args[:2]))
+            return context.get_dummy_value()
+
+        return types.void(tile, k, tile.dtype), generate
+
+    return peek, poke
+
+
+@pytest.mark.parametrize(
+    ("stores", "loads", "message"),
+    [
+        ("poke(tile, k, y)", "cuda.syncthreads()\n    z = peek(tile, 63 - k)", ""),
+        ("tile[k] = y", "cuda.syncthreads()\n    z = peek(tile, 63 - k)", ""),
+        ("poke(tile, k, y)", "cuda.syncthreads()\n    z = tile[63 - k]", ""),
+        ("poke(tile, k, y)", "z = peek(tile, k)", ""),
+        ("if k < 63: poke(tile, k, y)", "cuda.syncthreads()\n    z = peek(tile, k)", "before it is written"),
+        ("if k < 63: poke(tile, k, y)", "cuda.syncthreads()\n    z = tile[k]", "before it is written"),
+        ("poke(tile, k, y)", "z = peek(tile, 63 - k)", "a race on element"),
+        ("tile[k] = y", "z = peek(tile, 63 - k)", "a race on element"),
+        ("poke(tile, k, y)", "z = tile[63 - k]", "a race on element"),
+        ("poke(tile, k // 2, y)", "z = y", "a race on element"),
+        ("poke(tile, k + 1, y)", "z = y", "an access writes 8 bytes"),
+        ("poke(tile, k, y)", "cuda.syncthreads()\n    z = peek(tile, k - 1)", "an access reads 8 bytes"),
+    ],
+)
+def test_shared_memory_of_intrinsics(stores, loads, message, moves, tmp_path):
+    """Intrinsics and index expressions see each other's accesses."""
+    peek, poke = moves
+    text = f"""
+from numba import cuda, float64
+
+def kernel(n):
+    tile = cuda.shared.array(64, float64)
+    k = cuda.threadIdx.x
+    y = n * 1.0
+    {stores}
+    {loads}
+"""
+    file = tmp_path / "kernel.py"
+    file.write_text(text)
+    space = {"peek": peek, "poke": poke}
+    exec(compile(text, str(file), "exec"), space)
+    made = Kernel(space["kernel"], checked=True, kinds=(types.int64,), memory=dict)
+    if not message:
+        made.launch(three(2), three(64), 0, (7,))
+        return
+    with pytest.raises(numbacc.KernelError, match=message) as caught:
+        made.launch(three(2), three(64), 0, (7,))
+    assert caught.value.thread is not None and text.splitlines()[caught.value.line - 1].strip()
 
 
 # ---------------------------------------------------------------- kernels of users

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from llvmlite.binding import newpassmanagers
 from numba import njit
-from numba.core import codegen, cpu, event, postproc
+from numba.core import codegen, cpu, event, postproc, ssa
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
 from skips import skip_if
@@ -24,6 +24,7 @@ OWNERS = (
     cpu.CPUContext,
     event,
     postproc.PostProcessor,
+    ssa,
     BaseFunction,
     _OverloadFunctionTemplate,
     newpassmanagers.FunctionPassManager,

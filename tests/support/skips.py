@@ -25,6 +25,7 @@ REASONS = {
     "sphinx": 'needs what pip install "numbacc[docs]" brings',
     "node": "needs Node.js",
     "safetensors": "needs safetensors",
+    "successor": "needs numba-cuda-mlir",
     "torch": "needs torch",
     "cupy": "needs CuPy",
     "jax": "needs JAX",

@@ -144,11 +144,11 @@ if SIMULATED:
         def flat(found: Any) -> tuple[Any, ...]:
             return tuple(real(number) for each in found for number in each)
 
-        def taps_met() -> Any:
-            """Yield (row, column) of each element, and the position and the tap that use it."""
-            for (i, down), (j, across) in product(rows.items(), columns.items()):
-                for (p, r), (q, s) in product(down, across):
-                    yield i, j, (p, q), r * spec.taps[1] + s
+        #: (row, column) of each element -> the positions and the taps that use it.
+        taps_met = {
+            (i, j): [((p, q), r * spec.taps[1] + s) for (p, r), (q, s) in product(down, across)]
+            for (i, down), (j, across) in product(rows.items(), columns.items())
+        }
 
         def slot(tap: int, lane: int, k: int) -> Any:
             return pieces.start(tap, k // pieces.size) + lane * pieces.size + k % pieces.size
@@ -165,10 +165,12 @@ if SIMULATED:
             x_steps: Any, y_steps: Any, cells: Any, lane: int, factors: Any,
         ) -> None:  # fmt: skip
             sums = {each: np.zeros(width, real) for each in places}
-            for i, j, each, tap in taps_met():
-                found = numbers(addresses[0], there(offsets[0], start, x_sizes, x_steps, i, j))
-                with quietly():
-                    sums[each] = sums[each] + found * weight(cells, tap, lane)
+            weights = [weight(cells, tap, lane) for tap in range(prod(spec.taps))]
+            with quietly():
+                for (i, j), met in taps_met.items():
+                    x = numbers(addresses[0], there(offsets[0], start, x_sizes, x_steps, i, j))
+                    for each, tap in met:
+                        sums[each] = sums[each] + x * weights[tap]
             for (p, q), total in sums.items():
                 at = there(offsets[1], place, y_sizes, y_steps, p, q)
                 if at is not None:
@@ -188,11 +190,12 @@ if SIMULATED:
             y_steps: Any,
         ) -> Any:  # fmt: skip
             found = np.array(sums, real).reshape(-1, width)
-            for i, j, (p, q), tap in taps_met():
-                x = numbers(addresses[0], there(offsets[0], start, x_sizes, x_steps, i, j))
-                dy = numbers(addresses[1], there(offsets[1], place, y_sizes, y_steps, p, q))
-                with quietly():
-                    found[tap] += x * dy
+            dy = {each: numbers(addresses[1], there(offsets[1], place, y_sizes, y_steps, *each)) for each in places}
+            with quietly():
+                for (i, j), met in taps_met.items():
+                    x = numbers(addresses[0], there(offsets[0], start, x_sizes, x_steps, i, j))
+                    for each, tap in met:
+                        found[tap] += x * dy[each]
             return flat(found)
 
         def put_sums(cells: Any, thread: int, sums: Any) -> None:

@@ -177,7 +177,7 @@ class _GPULower(Lower):  # type: ignore[misc]
 
     def lower_normal_function(self, fndesc: Any) -> None:
         super().lower_normal_function(fndesc)
-        replace_assembly(self.function)
+        replace_assembly(self.context, self.function)
         for block in self.function.blocks:
             for instruction in list(block.instructions):
                 name = getattr(instruction, "opname", "")

@@ -26,14 +26,18 @@ from .source import Source
 from .syntax import BARRIER, Rewriter, assignment, called, expression, named, statements
 from .variables import load as _load
 from .variables import store as _store
+from .watching import BOTH, READ, WRITE
 
 #: Codes of errors, stored in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
+#: Codes of errors that `addresses` finds. `alignment` and `loops` have other codes.
+OUTSIDE, MISALIGNED_ADDRESS = 8, 9
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
-#: How an access uses an element. An atomic operation whose result is used can observe other blocks' work.
-READ, WRITE, BOTH, ATOMIC, EXCHANGE, ACQUIRE = 1, 2, 3, 4, 5, 6
+#: How an access uses an element, in addition to READ, WRITE and BOTH. An atomic operation whose result is used can
+#: observe other blocks' work.
+ATOMIC, EXCHANGE, ACQUIRE = 4, 5, 6
 # The bits of a stamp: thread, flag, flag, access, era.
 _THREAD, _WARP, _MANY, _BLOCKS, _SITE, _ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
 _ATOMIC = _MANY
@@ -391,6 +395,10 @@ class Checks:
         """Return statements and a condition under which a phase needs no checks; None if it always needs them."""
         return None if self.normal.grid else self.sites.clean(body, emit, self.tracked)
 
+    def before(self, s: ast.stmt | ast.expr) -> list[ast.stmt]:
+        """Return the statements before a thread's statement, or before the head of its branch or loop."""
+        return []
+
     def number(self, array: str) -> int:
         if array not in self.arrays:
             self.arrays.append(array)
@@ -416,7 +424,10 @@ class _Check(Rewriter):
         before: list[ast.stmt] = []
         if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name):
             before = self.shadows(s.targets[0].id, s.value, s.lineno)
-        return [*before, self.visit(s)]
+        return [*self.checks.before(s), *before, self.visit(s)]
+
+    def ahead(self, head: ast.expr) -> list[ast.stmt]:
+        return self.checks.before(head)
 
     def shadows(self, name: str, value: ast.expr, line: int) -> list[ast.stmt]:
         """Return the statements that make the stamps of a view."""
@@ -578,7 +589,10 @@ def explain(
     where = f"{os.path.basename(file)}:{line}"
     at = place(b, grid)
     thread = f"thread {place(t, block)} of block {at}"
-    array = arrays[name] if name < len(arrays) else "?"
+    array = arrays[name] if 0 <= name < len(arrays) else ""
+    if kind in (OUTSIDE, MISALIGNED_ADDRESS):
+        text = f"{where}: {explained(kind, array, other, index)}, in {thread}"
+        return {"message": text, "file": file, "line": line, "block": at, "thread": place(t, block)}
     if kind == STOPPED:
         text = f"{where}: the kernel was stopped in this loop, in block {at}"
         return {"message": text, "file": file, "line": line, "block": at, "thread": None}
@@ -618,3 +632,23 @@ def explain(
 
 
 _VERBS = {READ: "reads", WRITE: "writes", BOTH: "changes", ATOMIC: "changes", EXCHANGE: "changes", ACQUIRE: "changes"}
+
+
+def explained(kind: int, name: str, how: int, index: tuple[int, ...]) -> str:
+    """Return what is wrong with an access.
+
+    Args:
+        kind: OUTSIDE or MISALIGNED_ADDRESS.
+        name: the shared or local array; "" for an allocation.
+        how: whether the access reads or writes.
+        index: the bytes from the start of the memory to the access, the access's bytes, the memory's, the alignment.
+    """
+    distance, nbytes, size, alignment = index
+    verb = {READ: "reads", WRITE: "writes"}.get(how, "changes")
+    text = f"an access {verb} {nbytes} bytes"
+    memory = name or f"an allocation of {size:,} bytes"
+    if kind == MISALIGNED_ADDRESS:
+        return f"{text} at byte {distance:,} of {memory}, an address that is not a multiple of {alignment}"
+    if not size:
+        return f"{text} before all memory of the launch"
+    return f"{text} at byte {distance:,} of {memory}" + (f", which has {size:,} bytes" if name else "")

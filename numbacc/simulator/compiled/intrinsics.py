@@ -17,6 +17,7 @@ from numba import extending, njit, types
 
 from . import arithmetic
 from .functions import FUNCTIONS
+from .watching import watched
 
 __all__ = ["is_intrinsic", "is_opaque", "is_scalar", "on_cpu", "scalar_function"]
 
@@ -37,7 +38,7 @@ def on_cpu(value: Any) -> Any:
     if not is_intrinsic(value):
         return value
     if _KEPT not in vars(value):
-        made = extending.intrinsic(_with_tile(value._defn))
+        made = extending.intrinsic(_watched(_with_tile(value._defn)))
         made._numbacc_of = value
         setattr(value, _KEPT, made)
     return vars(value)[_KEPT]
@@ -65,6 +66,25 @@ def _with_tile(define: Any) -> Any:
                 return generate(context, builder, signature, args)
             finally:
                 del builder.numbacc_kept
+
+        return signature, generate_here
+
+    return defined
+
+
+def _watched(define: Any) -> Any:
+    """Return an intrinsic's definition whose accesses are checked in kernels that check addresses."""
+
+    @functools.wraps(define)
+    def defined(typing: Any, *kinds: Any) -> Any:
+        found = define(typing, *kinds)
+        if found is None:
+            return None
+        signature, generate = found
+
+        def generate_here(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            with watched(context, builder):
+                return generate(context, builder, signature, args)
 
         return signature, generate_here
 

@@ -14,7 +14,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +83,8 @@ class Kernel:
     Args:
         kernel: the Python function, or what `cuda.jit` made of it.
         kinds: the types of its arguments, where they do not follow from the arguments.
+        memory: returns the memory that addresses in its arguments may refer to: the address of each allocation -> its
+            bytes. Needed to check a kernel whose arguments hold addresses.
         identity: a text that changes whenever the code of its intrinsics and scalar functions does. A
             kernel with such functions is kept on disk only if there is a text.
 
@@ -102,8 +104,9 @@ class Kernel:
         traced: bool = False,
         kinds: tuple[types.Type, ...] | None = None,
         identity: str = "",
+        memory: Callable[[], Mapping[int, Any]] | None = None,
     ):
-        self._kinds, self._identity = kinds, identity
+        self._kinds, self._identity, self._memory = kinds, identity, memory
         self.checked, self.contract, self.traced = checked or traced, contract, traced
         self.seconds = 0.0
         self.source = Source(kernel)
@@ -170,6 +173,11 @@ class Kernel:
         elif self.checked:
             starts = [offsets[k] if offsets else 0 for k in compiled.shadowed]
             shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], starts, blocks)
+        if self.checked and self._memory:
+            from .addresses import LaunchMemory
+
+            memory, workers = LaunchMemory(self._memory(), error), 1
+            shadows = (*shadows, memory.address)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or cores()
         small = blocks * math.prod(block) < _SMALL
@@ -251,6 +259,10 @@ class Kernel:
 
     @property
     def _checks(self) -> type[Checks]:
+        if self._memory:
+            from .addresses import AddressChecks
+
+            return AddressChecks
         if not self.traced:
             return Checks
         from .accesses import Accesses  # takes a while to import

@@ -15,6 +15,7 @@ from llvmlite import ir
 
 from ...errors import UnsupportedError
 from . import half
+from .watching import watched
 
 _I1, _I16, _I32, _I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
@@ -323,7 +324,7 @@ def instruction(text: str) -> Instruction:
     )
 
 
-def replace_assembly(function: Any) -> None:
+def replace_assembly(context: Any, function: Any) -> None:
     """Replace inline PTX in the LLVM code of a function.
 
     Raises:
@@ -343,7 +344,8 @@ def replace_assembly(function: Any) -> None:
             builder = ir.IRBuilder(block)
             builder.position_before(each)
             operands = [made.get(id(value), value) for value in each.args]
-            made[id(each)] = instruction(each.callee.asm)(builder, operands, each.type)
+            with watched(context, builder):
+                made[id(each)] = instruction(each.callee.asm)(builder, operands, each.type)
             kept.append(each)
             block.instructions.remove(each)
     if not made:

@@ -10,6 +10,7 @@ Numba is unchanged.
 * Passes over functions that are only declared, and a new pass manager for each function.
 * The search for the overload of a function for types that were searched before.
 * Lifetimes of variables that no pass reads.
+* The search for single assignments in blocks that do not name the variable.
 * Memory of LLVM's pass managers, which llvmlite does not free.
 * Events of the lock around LLVM's functions, which only Numba's own profiling reads.
 """
@@ -24,7 +25,7 @@ from typing import Any
 import numba
 from llvmlite.binding.newpassmanagers import FunctionPassManager, ModulePassManager, NewPassManager
 from numba import _dynfunc
-from numba.core import event, transforms
+from numba.core import event, ssa, transforms
 from numba.core.codegen import CPUCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.cpu import CPUContext
@@ -36,7 +37,7 @@ from numba.core.types.functions import BaseFunction, _unlit_non_poison  # type: 
 from numba.core.typing.templates import _OverloadFunctionTemplate
 from numba.core.utils import order_by_target_specificity
 
-from ...base.replacing import settling, with_attributes
+from ...base.replacing import settling, single_assignment, with_attributes
 
 __all__ = ["short_cuts"]
 
@@ -62,6 +63,7 @@ def short_cuts() -> Iterator[None]:
         (ModulePassManager, "_dispose", NewPassManager._dispose),
         (event, "start_event", _do_nothing),
         (event, "end_event", _do_nothing),
+        *_single_assignment,
     )
     with global_compiler_lock, with_attributes(changes):
         yield
@@ -112,6 +114,7 @@ def _get_call_type(function: Any, context: Any, args: Any, kws: Any) -> Any:
     return _call_type(function, context, args, kws)  # raises the error, unless the types have become more precise
 
 
+_single_assignment = single_assignment(ssa)
 _settle = settling(PostProcessor.run, transforms.canonicalize_cfg, VariableLifetime)
 _executable = CPUContext.get_executable
 

@@ -1,0 +1,75 @@
+"""Watch the loads and stores that intrinsics make: each asks first for the address that it may use.
+
+Only functions with the parameter `MEMORY` do so: kernels in checked mode whose arguments hold addresses. `addresses`
+sets `reach`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+__all__ = ["BOTH", "MEMORY", "READ", "WRITE", "watched"]
+
+#: How an access uses an element.
+READ, WRITE, BOTH = 1, 2, 3
+#: The name of the parameter that holds the address of a launch's memory.
+MEMORY = "_nb_memory"
+
+
+def reach(context: Any, builder: Any, memory: Any, *access: Any) -> Any:
+    """Return the address that an access may use, given its address, bytes, alignment and how it uses them."""
+    raise NotImplementedError
+
+
+def _owns(pointer: Any) -> bool:
+    """Return whether a pointer is to a variable of the function or of the module."""
+    while isinstance(pointer, (ir.instructions.GEPInstr, ir.instructions.CastInstr)):
+        pointer = pointer.operands[0]
+    return isinstance(pointer, (ir.instructions.AllocaInstr, ir.GlobalVariable, ir.Constant))
+
+
+@contextmanager
+def watched(context: Any, builder: Any) -> Iterator[None]:
+    """Watch the accesses that a builder makes meanwhile, if its function has the parameter for it."""
+    memory = next((each for each in builder.function.args if each.name == f"arg.{MEMORY}"), None)
+    if memory is None or "load" in vars(builder):
+        yield
+        return
+    word, plain = context.get_value_type(types.int64), type(builder)
+
+    def place(pointer: Any, how: int, align: int | None) -> Any:
+        if _owns(pointer):
+            return pointer
+        kind = pointer.type.pointee
+        alignment = align or kind.get_abi_alignment(context.target_data)
+        numbers = [word(n) for n in (kind.get_abi_size(context.target_data), alignment, how)]
+        found = reach(context, builder, memory, plain.ptrtoint(builder, pointer, word), *numbers)
+        return plain.inttoptr(builder, found, pointer.type)
+
+    def load(pointer: Any, name: str = "", align: int | None = None, **more: Any) -> Any:
+        return plain.load(builder, place(pointer, READ, align), name=name, align=align, **more)
+
+    def store(value: Any, pointer: Any, align: int | None = None) -> Any:
+        return plain.store(builder, value, place(pointer, WRITE, align), align=align)
+
+    def atomic_rmw(op: str, pointer: Any, *rest: Any) -> Any:
+        return plain.atomic_rmw(builder, op, place(pointer, BOTH, None), *rest)
+
+    def load_atomic(pointer: Any, ordering: str, align: int, *rest: Any) -> Any:
+        return plain.load_atomic(builder, place(pointer, READ, align), ordering, align, *rest)
+
+    def store_atomic(value: Any, pointer: Any, ordering: str, align: int) -> Any:
+        return plain.store_atomic(builder, value, place(pointer, WRITE, align), ordering, align)
+
+    changed = {each.__name__: each for each in (load, store, atomic_rmw, load_atomic, store_atomic)}
+    vars(builder).update(changed)
+    try:
+        yield
+    finally:
+        for name in changed:
+            del vars(builder)[name]
