@@ -97,14 +97,14 @@ class Kept:
         run: computes all results, given tensors (and the seed if any) that need no checks.
         plain: computes the results that calls return.
         recorded: computes them and records the gradient; None before the first such call.
-        entries: whether gradients are recorded -> the entry of `Last` for such calls; () if there can be none.
+        entries: (number of an entry of `Last`, whether gradients are recorded) -> the entry; () if there can be none.
     """
 
     __slots__ = ("entries", "plain", "recorded", "run")
 
     def __init__(self, run: Callable[..., Any], plain: Callable[..., Any]):
         self.run, self.plain, self.recorded = run, plain, None
-        self.entries: dict[bool, Any] = {}
+        self.entries: dict[tuple[int, bool], Any] = {}
 
 
 # ---------------------------------------------------------------- the last call
@@ -121,12 +121,13 @@ class Last:
     and functorch), dtype, device, whether gradients are recorded, shape and strides.
 
     Attributes:
-        entries: for each set of optional tensors that are None: the guard, the options, and what runs the plan.
+        entries: for each set of optional tensors that are None, without and with gradient mode: the guard, the options,
+            and what runs the plan.
     """
 
     def __init__(self, signature: Signature):
         self._nothing = (_never, *[None] * (signature.options - signature.seeded), None)
-        self.entries: list[Any] = [self._nothing] * 2 ** sum(signature.optional)
+        self.entries: list[Any] = [self._nothing] * 2 ** (1 + sum(signature.optional))
 
     def clear(self) -> None:
         """Forget the last calls."""
@@ -134,15 +135,18 @@ class Last:
 
     def keep(self, number: int, kept: Kept, is_recorded: bool, tensors: Sequence[Any], options: Sequence[Any]) -> None:
         """Note a call. `number` is that of the entry, and the tensors are those that are not None."""
-        entry = kept.entries.get(is_recorded)
+        entry = kept.entries.get((number, is_recorded))
         if entry is None or entry is self.entries[number]:
             # In the second case the layouts are the same, but for example other tensors have gradients.
-            same = tensors if is_recorded else [_without_gradient(each) for each in tensors]
-            guard = _Guards(*same, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
-            # A guard refuses a tensor that is given twice: then `call_source` finds no entry of this plan.
-            is_usable = guard(*tensors)
+            # Whether guards expect gradients where none are recorded depends on torch's version. A guard refuses a
+            # tensor that is given twice: then `call_source` finds no entry of this plan.
+            for same in (tensors, [_without_gradient(each) for each in tensors]):
+                guard = _Guards(*same, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+                is_usable = guard(*tensors)
+                if is_usable:
+                    break
             entry = (guard, *options, kept.recorded if is_recorded else kept.plain) if is_usable else ()
-            kept.entries[is_recorded] = entry
+            kept.entries[number, is_recorded] = entry
         if entry:
             self.entries[number] = entry
 
@@ -202,10 +206,11 @@ NAMES: dict[str, Any] = {
 }
 
 
-def _number_of_entry(signature: Signature) -> str:
+def _number_of_entry(signature: Signature, is_recorded: bool) -> str:
     """Return an expression for the number of the entry of `Last` for a call."""
     maybe = [name for name, each in zip(signature.tensor_names, signature.optional, strict=True) if each]
-    return " + ".join(f"{2**k} * ({name} is None)" for k, name in enumerate(maybe)) or "0"
+    terms = ["records()"] * is_recorded + [f"{2**k} * ({name} is None)" for k, name in enumerate(maybe, 1)]
+    return " + ".join(terms) or "0"
 
 
 def _guarded(signature: Signature, done: int = 0, given: tuple[str, ...] = ()) -> str:
@@ -219,11 +224,15 @@ def _guarded(signature: Signature, done: int = 0, given: tuple[str, ...] = ()) -
     return f"guard({', '.join(given)})"
 
 
-def call_source(signature: Signature) -> str:
+def call_source(signature: Signature, is_recorded: bool) -> str:
     """Return the source of a function that calls an operator.
 
     The function uses `NAMES` and three more names: `op` is torch's operator, `entries` are those of `Last`, and
     `search` handles all other calls.
+
+    Args:
+        signature: of the operator.
+        is_recorded: whether a gradient is registered.
     """
     arguments = ", ".join([*signature.tensor_names, *signature.option_names])
     lines = [
@@ -236,7 +245,7 @@ def call_source(signature: Signature) -> str:
         others = "observing._observers is None and forward_ad._current_level < 0"
         lines += [
             f"    {', '.join(['guard', *[f'{each}_' for each in options], 'run'])} = "
-            f"entries[{_number_of_entry(signature)}]",
+            f"entries[{_number_of_entry(signature, is_recorded)}]",
             f"    if {' and '.join(same)} and {others}:",
             f"        return run({', '.join(signature.run_names)})",
         ]
@@ -291,7 +300,7 @@ def search_source(signature: Signature, casts: bool, is_recorded: bool) -> str:
         if any(signature.optional):
             given = f"*[each for each in ({given},) if each is not None]"
         own = "".join(f"{each}, " for each in options[signature.seeded :])
-        lines.append(f"            keep({_number_of_entry(signature)}, kept, tracks, ({given},), ({own}))")
+        lines.append(f"            keep({_number_of_entry(signature, is_recorded)}, kept, tracks, ({given},), ({own}))")
     lines += [
         f"            return run({', '.join(signature.run_names)})",
         f"    return general({arguments})",

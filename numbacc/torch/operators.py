@@ -119,7 +119,7 @@ class Operator:
         source = search_source(self._signature, bool(self._autocast), self._recorded is not None)
         search = made_from(source, {**NAMES, **names})
         names = {"op": self.op, "search": search, "entries": self._last.entries}
-        return made_from(call_source(self._signature), {**NAMES, **names})
+        return made_from(call_source(self._signature, self._recorded is not None), {**NAMES, **names})
 
     def _general(self, *arguments: Any) -> Any:
         """Call the operator for all kinds of arguments, which `call` does not."""

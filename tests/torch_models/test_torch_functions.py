@@ -2,6 +2,7 @@
 
 import doctest
 import gc
+import itertools
 import math
 import re
 
@@ -200,6 +201,32 @@ def test_few_plans_are_kept(device, monkeypatch):
             for _ in range(2):
                 close(nt.softmax(x), x.double().softmax(-1), ERRORS["float32"])
     assert len(functions._softmax._known) <= 2
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_calls_that_differ_from_the_last_one(device):
+    """In layout, option, class, gradient mode, tensors with gradients, or arguments that are None; all pairs."""
+    x, w = torch.randn(6, 8, device=device), torch.randn(8, device=device)
+    given, weights = (x, x.clone().requires_grad_(), x[:4]), (w, torch.nn.Parameter(w.clone()), None)
+    modes = torch.enable_grad, torch.no_grad, torch.inference_mode
+    calls = [*itertools.product(given, weights, (1e-6,), modes), (x, w, 1.0, torch.enable_grad)]
+    calls += [(x.double(), None, 1e-6, torch.enable_grad), (x.reshape(8, 6).t(), w, 1e-6, torch.no_grad)]
+
+    def run(function, x, weight, eps, mode):
+        with mode():
+            return function(x, weight, eps)
+
+    theirs = lambda x, weight, eps: torch.nn.functional.rms_norm(x, (8,), weight, eps)  # noqa: E731
+    ours = lambda x, weight, eps: nt.rms_norm(x, weight, eps=eps)  # noqa: E731
+    wanted = [run(theirs, *each) for each in calls]
+    for both in itertools.product(range(len(calls)), repeat=2):
+        for k in both:
+            y = run(ours, *calls[k])
+            assert (y.requires_grad, y.is_inference()) == (wanted[k].requires_grad, wanted[k].is_inference())
+            assert y.dtype is wanted[k].dtype and (y - wanted[k]).abs().max() < 1e-5
+    with torch.autocast(device):
+        assert nt.rms_norm(x.bfloat16(), w).dtype == torch.float32
+    assert nt.rms_norm(x.bfloat16(), w.bfloat16()).dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("device", DEVICES)
