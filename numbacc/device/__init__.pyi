@@ -79,7 +79,7 @@ def cluster_sync() -> None:
 def cluster_wait() -> None:
     """Wait until all threads of the cluster have arrived at its barrier."""
 def cos_approx(x: float) -> float:
-    """Return cos(x) with an absolute error of 2^-20.5 for |x| <= pi, and less accurate beyond."""
+    """Return cos(x) with an absolute error of 2^-20.5 for x from -pi to pi, and less accurate beyond."""
 def cp_async(shared: int, source: int, nbytes: int) -> None:
     """Begin a copy of 4, 8 or 16 bytes from global memory to shared memory; `nbytes` is a constant."""
 def cp_async_bulk_commit_group() -> None:
@@ -141,7 +141,7 @@ def fragment_map(function: Callable[..., Any], fragments: tuple[Fragment, ...]) 
 def fragment_map_positions(
     function: Callable[..., Any], fragment: Fragment, columns: int, more: tuple[Any, ...],
 ) -> Fragment:
-    """Return the fragment of function(x, row, column, *more) for all numbers x of a fragment of sums."""
+    """Return the fragment of `function(x, row, column, *more)` for all numbers x of a fragment of sums."""
 def fragment_map_rows(function: Callable[..., Any], fragment: Fragment, rows: Fragment, columns: int) -> Fragment:
     """Return the fragment of function(x, the number of x's row) for all numbers x of a fragment of sums."""
 def fragment_part(fragment: Fragment, k: int, count: int) -> Fragment:
@@ -259,7 +259,7 @@ def shfl_idx(x: Any, lane: int) -> Any:
 def shfl_up(x: Any, delta: int) -> Any:
     """Return x of the thread `delta` lanes before; the first lanes keep their own."""
 def sin_approx(x: float) -> float:
-    """Return sin(x) with an absolute error of 2^-20.5 for |x| <= pi, and less accurate beyond."""
+    """Return sin(x) with an absolute error of 2^-20.5 for x from -pi to pi, and less accurate beyond."""
 def sqrt_approx(x: float) -> float:
     """Return sqrt(x) with a relative error of 2^-23."""
 def sqrt_rn(x: float) -> float:
@@ -311,7 +311,7 @@ def unpack_bf16(words: Fragment) -> Fragment:
 def unpack_f16(words: Fragment) -> Fragment:
     """Return the two float16 of each word as float32."""
 def unroll(function: Callable[..., Any], count: int, carried: Any, more: tuple[Any, ...]) -> Any:
-    """Run carried = function(k, carried, *more) for k in range(count), unrolled, and return `carried`."""
+    """Run `carried = function(k, carried, *more)` for k in range(count), unrolled, and return `carried`."""
 def warp_broadcast(x: Any, lane: int) -> Any:
     """Return x of the thread with this lane of the warp."""
 def warp_exclusive_scan(function: Callable[..., Any], x: Any, initial: Any) -> Any:

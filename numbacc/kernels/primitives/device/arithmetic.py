@@ -70,13 +70,13 @@ def sqrt_approx(x: float) -> float:
 
 @_one("sin.approx.f32")
 def sin_approx(x: float) -> float:
-    """Return sin(x) with an absolute error of 2^-20.5 for |x| <= pi, and less accurate beyond."""
+    """Return sin(x) with an absolute error of 2^-20.5 for x from -pi to pi, and less accurate beyond."""
     return _f32(np.sin, x)
 
 
 @_one("cos.approx.f32")
 def cos_approx(x: float) -> float:
-    """Return cos(x) with an absolute error of 2^-20.5 for |x| <= pi, and less accurate beyond."""
+    """Return cos(x) with an absolute error of 2^-20.5 for x from -pi to pi, and less accurate beyond."""
     return _f32(np.cos, x)
 
 

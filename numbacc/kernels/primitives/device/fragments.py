@@ -129,7 +129,7 @@ def _unroll(typing: Any, function: Any, count: Any, carried: Any, more: Any) -> 
 
 @generated(_unroll, since=(5, 0))
 def unroll(function: Callable[..., Any], count: int, carried: Any, more: tuple[Any, ...]) -> Any:
-    """Run carried = function(k, carried, *more) for k in range(count), unrolled, and return `carried`.
+    """Run `carried = function(k, carried, *more)` for k in range(count), unrolled, and return `carried`.
 
     `count` is a constant, and so is k in each of the calls: functions that need constants accept it.
     """
@@ -247,7 +247,7 @@ def _fragment_map_positions(typing: Any, function: Any, fragment: Any, columns: 
 def fragment_map_positions(
     function: Callable[..., Any], fragment: Fragment, columns: int, more: tuple[Any, ...]
 ) -> Fragment:
-    """Return the fragment of function(x, row, column, *more) for all numbers x of a fragment of sums.
+    """Return the fragment of `function(x, row, column, *more)` for all numbers x of a fragment of sums.
 
     `row` and `column` are relative to the thread's first row, lane / 4, and its first column, 2 (lane % 4).
     """
