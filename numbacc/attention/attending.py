@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..arrays.operands import Array
@@ -31,6 +31,7 @@ def _opened(defaults: Mapping[str, Any], /, **given: Any) -> dict[str, Any]:
     "q k v",
     extras=" ".join(EXTRAS),
     keep=_keep,
+    defaults="score operands",
     note="The plan's other arrays and seed are passed by name.",
     example="""
 >>> q = np.ones((1, 1, 2, 4))
@@ -43,7 +44,9 @@ def forward(
     k: Any,
     v: Any,
     *,
+    score: Any = None,
     mask: Any = None,
+    operands: Any = None,
     bias: Any = None,
     alibi: Any = None,
     scale: float | None = None,
@@ -165,6 +168,7 @@ def forward(
     "do q k v o stats",
     extras=" ".join(SHARED_EXTRAS),
     opens=("q", _opened),
+    defaults="score operands operand_grads",
     of=forward,
     call="plan(do, saved, out=None)`, or `plan(do, q, k, v, o, stats)",
     note="""The plan's other arrays and seed are passed by name; a saved object holds them.""",
@@ -183,7 +187,9 @@ def backward(
     o: Any = None,
     stats: Any = None,
     *,
+    score: Any = None,
     mask: Any = None,
+    operands: Any = None,
     bias: Any = None,
     alibi: Any = None,
     scale: float | None = None,
@@ -198,6 +204,7 @@ def backward(
     max_len_q: int | None = None,
     max_len_kv: int | None = None,
     bias_grad: bool = False,
+    operand_grads: bool | Sequence[int] = False,
     deterministic: bool = False,
     workspace_limit: int | None = None,
     out: Any = None,

@@ -10,7 +10,7 @@ import numpy as np
 from ..base.casts import cast
 from ..errors import OptionError, shown
 from ..reference import attention as reference
-from ..reference.attention import Dropout, Scaling, Scores
+from ..reference.attention import Dropout, ScoreMap, Scaling, Scores
 from .geometry import LAYOUTS
 from .problem import SCALES, AttentionProblem, start_of
 
@@ -61,6 +61,11 @@ class HostAttention:
             if all_bias:
                 assert grads.dbias is not None
                 found.append(grads.dbias.reshape(problem.outputs["dbias"].shape))
+            if problem.call.scoring is not None:
+                names = problem.call.scoring.gradients()
+                found += [
+                    each.reshape(problem.outputs[name].shape) for name, each in zip(names, grads.doperands, strict=True)
+                ]
         return _kept(list(outs), found)
 
     def _scores(self, given: Arrays, starts: tuple[Any, Any], seed: int, offset: int) -> Scores:
@@ -92,7 +97,18 @@ class HostAttention:
             queries=queries,
             keys=keys,
             dropout=dropout,
+            map=self._map(given),
         )
+
+    def _map(self, given: Arrays) -> ScoreMap | None:
+        scoring, found = self._problem.call.scoring, self._problem.geometry
+        if scoring is None:
+            return None
+        function, operands = scoring.function, [given[name] for name in scoring.names]
+        wanted = scoring.wanted if self._problem.call.direction == "backward" else ()
+        gradient = function.gradient[1] if self._problem.call.direction == "backward" else function.numpy
+        padded = [each.reshape((1,) * (4 - each.ndim) + each.shape) for each in operands]
+        return ScoreMap(function.numpy, gradient, padded, wanted, function.seen(found.scores, padded))
 
     def _starts(self, given: Arrays) -> tuple[Any, Any]:
         """Return the starts of packed sequences, of queries and of keys."""
