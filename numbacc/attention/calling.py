@@ -12,8 +12,8 @@ from ..plan.base import outs_of
 from ..plan.cache import PlanCache, functions_of
 from ..plan.calls import PlannedCall, planned
 from ..runtime.streams import handle_of
+from .geometry import geometry
 from .plans import AttentionPlan
-from .geometry import check_layout, geometry
 from .problem import EXTRAS, OPERANDS, SCALES, AttentionCall, is_number, numbers, options_of, plain
 from .score_functions import Scoring, is_function, parsed
 
@@ -102,20 +102,19 @@ def _scoring(given: dict[str, Any], inputs: list[Any], more: dict[str, Any], dir
     """
     known = dict(zip(OPERANDS[direction], map(operands.layout_of, inputs), strict=True))
     options = plain(options_of({**given, "mask": None}))
-    lengths, table = (
-        [None if more[name] is None else operands.layout_of(operands.as_array(more[name], name, handle)) for name in each]
-        for each in (("seq_len_q", "seq_len_kv"), ("page_table_k",))
+    starts_q, starts_kv, table = (
+        None if more[name] is None else operands.layout_of(operands.as_array(more[name], name, handle))
+        for name in ("seq_len_q", "seq_len_kv", "page_table_k")
     )
-    found = geometry(
-        known["q"], known["k"], known["v"], check_layout(options.layout), (lengths[0], lengths[1]), table[0],
-        (options.max_len_q, options.max_len_kv),
-    )  # fmt: skip
+    q, k, v = (known[name] for name in ("q", "k", "v"))
+    longest = options.max_len_q, options.max_len_kv
+    found = geometry(q, k, v, options.layout, (starts_q, starts_kv), table, longest)
     score, mask = given["score"], given["mask"]
     mask = mask if is_function(mask) else None
     if score is None and mask is None:
         raise OptionError("operands are the arrays of a score function: pass score=")
     wanted = given.get("operand_grads", False)
-    return parsed(score, mask, given["operands"], wanted, found.scores, known["q"].device, handle)
+    return parsed(score, mask, given["operands"], wanted, found.scores, q.device, handle)
 
 
 #: A decorator that makes a function and its plan from the function's signature.

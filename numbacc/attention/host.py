@@ -10,7 +10,7 @@ import numpy as np
 from ..base.casts import cast
 from ..errors import OptionError, shown
 from ..reference import attention as reference
-from ..reference.attention import Dropout, ScoreMap, Scaling, Scores
+from ..reference.attention import Dropout, Scaling, ScoreMap, Scores
 from .geometry import LAYOUTS
 from .problem import SCALES, AttentionProblem, start_of
 

@@ -85,7 +85,8 @@ class AttentionPlan(Plan[Result]):
         if (out is not None) != self.out_given:
             how = "with" if self.out_given else "without"
             raise LayoutError(f"this plan of {self.op} was made {how} out: call it {how} out, too")
-        elements, mask, scoring = extras.pop("operands", None) or (), extras.pop("mask", None), self.problem.call.scoring
+        scoring = self.problem.call.scoring
+        elements, mask = extras.pop("operands", None) or (), extras.pop("mask", None)
         if scoring is not None and scoring.function.has_cells:
             elements = (*elements, cells_of(mask, self.problem.geometry.scores, self.device, handle))
         extras |= {f"operands[{k}]": each for k, each in enumerate(elements)}

@@ -186,8 +186,8 @@ class ScoreFunction:
         found = self._gradients.get(wanted)
         if found is None:
             numbers = (0, *(1 + k for k in wanted))
-            forms = [choosing_results(each, numbers) for each in self.gradient]
-            found = _shifted(f"attention.score.{self.name}.gradient", *forms, 2 + self.count)
+            scalar, numpy = (choosing_results(each, numbers) for each in self.gradient)
+            found = _shifted(f"attention.score.{self.name}.gradient", scalar, numpy, 2 + self.count)
             self._gradients[wanted] = found
         return found
 

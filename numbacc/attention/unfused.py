@@ -51,6 +51,7 @@ class Unfused:
     def __init__(self, stage: Stage):
         self._stage, self._problem = stage, stage.problem
         self._plans: dict[Any, Unchecked] = {}
+        self._maps: dict[Any, MapExecutable] = {}
         found = self._problem.geometry
         self._group, self._rows, self._keys = found.group, found.queries, found.keys
 
@@ -342,7 +343,7 @@ class Unfused:
                 layouts.append(dense(shape, lies.dtype, stage.device))
                 offsets.append(0)
         key = formula, tuple(layouts)
-        if key not in self._plans:
+        if key not in self._maps:
             count = len(layouts) - len(targets)
             reads = tuple(
                 view(k, 0, [0 if n == 1 else step for n, step in zip(each.shape, each.strides, strict=True)], shape)
@@ -364,9 +365,9 @@ class Unfused:
                 counters=tuple(tuple(int(d == axis) for d in range(4)) for axis in range(4)),
                 indices=tuple(k for k, each in enumerate(layouts[:count]) if each.dtype.kind in "biu"),
             )
-            self._plans[key] = MapExecutable(task)
+            self._maps[key] = MapExecutable(task)
         starts = tuple(word for each in (part.batch, part.head, part.row) for word in words(each, "int64"))
-        stage.add(Unchecked(self._plans[key], starts), *arrays, offsets=offsets)
+        stage.add(Unchecked(self._maps[key], starts), *arrays, offsets=offsets)
 
     def _levels(self, part: Slice) -> tuple[dict[str, Array], dict[str, tuple[Sequence[int], int]]]:
         """Return the statistics as inputs of a kernel, with strides and offsets."""

@@ -22,11 +22,12 @@ A score function f and a mask function g change S before bias and slopes are add
 
     S[i, j] = f(t q[i] · k[j], batch, head, i, j, *elements) + ...     if g(batch, head, i, j), else -inf
 
-The statistics are then the largest S of a row and log Σ_j exp(S[i, j] - largest), apart from each other: their sum would
-lose the second where scores are very negative. The gradient of an element is dS df/d(element).
+The statistics are then two numbers: the largest S of a row, and log Σ_j exp(S[i, j] - largest). Their sum would lose
+the second one where scores are very negative. The gradient of an element is dS df/d(element).
 
-Gradients are summed over everything that shares a key, a value, a bias or an operand. The code works on blocks of rows, so it never
-stores the matrix of all scores. 16-bit floats are computed in float32 and rounded once, when a result is stored.
+Gradients are summed over everything that shares a key, a value, a bias or an operand. The code works on blocks of rows,
+so it never stores the matrix of all scores. 16-bit floats are computed in float32 and rounded once, when a result is
+stored.
 
 8-bit floats have scales, in the forward pass. S uses descale_q q and descale_k k. Weights are multiplied by scale_s
 before they are rounded to 8 bits:
@@ -301,7 +302,7 @@ def forward_scaled(q: Array, k: Array, v: Array, how: Scores, scaling: Scaling) 
 
 
 class Gradients(NamedTuple):
-    """The gradients with respect to q, k and v, with their shapes and dtypes, to the bias (or None), and to operands."""
+    """The gradients with respect to q, k, v, the bias (or None) and operands, with their shapes and dtypes."""
 
     dq: Array
     dk: Array

@@ -93,7 +93,7 @@ def softmax(parts: Parts) -> Kernel:
 
 
 def weights(parts: Parts) -> Kernel:
-    """Return the kernel that recomputes the weights from the statistics "level", and "rest" if they are in two parts."""
+    """Return the kernel that recomputes the weights from the statistics "level", and "rest" if they are two."""
     real, store, unravel = parts.real, parts.store["weights"], operands((TABLE["int64"],), 1, 1, "int64").unravel
     lengths, score, factor, scalars = _readers(parts)
     zero, lowest, load_level, share = real(0), real(LOWEST), parts.load["level"], share_of(parts)
