@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,7 +89,7 @@ def oracle(q, k, v, do, function, slopes_of, mask, operands, scale=None):
         return full.reshape(k.shape[0], k.shape[1], group, *full.shape[2:]).sum(2)
 
     found = [o, raw_slopes @ keys, shared(raw_slopes.swapaxes(-1, -2) @ q), shared(weights.swapaxes(-1, -2) @ do)]
-    for own, slope in zip(operands, slopes[1:], strict=True):
+    for own, slope in zip(operands, slopes[1:], strict=False):
         full, padded = spread * slope, (1,) * (4 - own.ndim) + own.shape
         axes = tuple(axis for axis, n in enumerate(padded) if n == 1)
         found.append(full.sum(axes, keepdims=True).reshape(own.shape))
@@ -161,6 +163,27 @@ def test_layouts_lengths_slices_and_outputs(place):
         close((*found, dx), wanted[:5], 3e-6)
         slices.append(attention.backward.plan(turned[3], saved, operand_grads=(0,)).info.algorithm)
     assert not place.is_device or ["slices" in each for each in slices] == [False, True]
+
+
+def test_the_one_liners_of_the_page(place):
+    """Each row of the table in docs/attention.md, against the oracle."""
+    page = (Path(__file__).parents[2] / "docs" / "attention.md").read_text()
+    codes = [re.findall(r"`((?:score|mask)=lambda.*?)`", line) for line in page.split("\n") if line.startswith("|")]
+    q, k, v, do = inputs("soft cap", np.float32, queries=9)
+    d = np.tile(DOCS, (2, 1))
+    shapes = {"learnable slopes": (4, 1, 1), "a learnable bias": (4, 9, 9)}
+    names = [line for line in page.split("\n") if line.startswith("|") and re.search(r"`(score|mask)=lambda", line)]
+    codes = [each[0] for each in codes if each]
+    assert len(codes) == 7
+    for name, code in zip(names, codes, strict=True):
+        given = eval(f"dict({code})", {"math": math, "documents": DOCS})
+        rng = np.random.default_rng(1)
+        operands = [rng.standard_normal(shape).astype(np.float32) for text, shape in shapes.items() if text in name]
+        if "x == y" in code:
+            operands = [d[:, None, :, None], d[:, None, None, :]]
+        wanted = oracle(q, k, v, do, given.get("score"), lambda *at: (1 + 0 * at[0],), given.get("mask"), operands)[0]
+        given |= {"operands": tuple(map(place.put, operands))} if operands else {}
+        close([attention.forward(*map(place.put, (q, k, v)), **given)], [wanted], 3e-6)
 
 
 def test_very_negative_scores_have_right_gradients(place):
