@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..arrays import operands as arrays_of
+from ..arrays.creation import asarray
 from ..base.dtypes import info
 from ..base.layout import Layout, check_same_device
 from ..errors import DTypeError, OptionError, ShapeError, UnsupportedError, shown
@@ -38,7 +39,7 @@ POSITION = ("batch", "head", "query", "key")
 EMPTY, PARTIAL, FULL = 0, 1, 2
 
 
-class _Part:
+class _Traced:
     """A user's function with the current values of its globals and closures.
 
     Attributes:
@@ -75,21 +76,21 @@ class _Part:
         self.numpy = meaning.numpy
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Part) and self.digest is not None and self.digest == other.digest
+        return isinstance(other, _Traced) and self.digest is not None and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
 
 #: (function's role -> function -> its part). Functions that are gone are forgotten.
-_known: dict[str, WeakKeyDictionary[Any, _Part]] = {"score": WeakKeyDictionary(), "mask": WeakKeyDictionary()}
+_known: dict[str, WeakKeyDictionary[Any, _Traced]] = {"score": WeakKeyDictionary(), "mask": WeakKeyDictionary()}
 
 
-def _part(given: Any, what: str) -> _Part:
+def _part(given: Any, what: str) -> _Traced:
     function = python_function(given, what)
     found = _known[what].get(function)
     if found is None or found.outside.changed():
-        found = _known[what][function] = _Part(function, what)
+        found = _known[what][function] = _Traced(function, what)
     return found
 
 
@@ -106,7 +107,7 @@ class ScoreFunction:
         has_cells: whether the last element says whether the query sees the key.
     """
 
-    def __init__(self, score: _Part | None, mask: _Part | None, has_cells: bool):
+    def __init__(self, score: _Traced | None, mask: _Traced | None, has_cells: bool):
         self.name = "mask" if score is None and mask is None else (score or mask).name  # type: ignore[union-attr]
         self.count = (0 if score is None else score.count - 1 - len(POSITION)) + has_cells
         names = [f"x{k}" for k in range(self.count)]
@@ -219,7 +220,7 @@ def _shifted(name: str, scalar: Callable[..., Any], numpy: Callable[..., Any], c
 
 
 @lru_cache(maxsize=1024)
-def _combined(score: _Part | None, mask: _Part | None, has_cells: bool) -> ScoreFunction:
+def _combined(score: _Traced | None, mask: _Traced | None, has_cells: bool) -> ScoreFunction:
     return ScoreFunction(score, mask, has_cells)
 
 
@@ -346,7 +347,7 @@ def _results_of(function: Any) -> dict[Any, Any]:
     return found[1]
 
 
-def _cells(function: Any, part: _Part, scores: tuple[int, ...], device: int, handle: int) -> Any:
+def _cells(function: Any, part: _Traced, scores: tuple[int, ...], device: int, handle: int) -> Any:
     """Return the truth values of a mask function that cannot be traced, as an array on a device."""
     known = _results_of(function)
     if scores not in known:
@@ -354,8 +355,6 @@ def _cells(function: Any, part: _Part, scores: tuple[int, ...], device: int, han
     if device < 0:
         return known[scores]
     if (scores, device) not in known:
-        from .. import asarray
-
         known[scores, device] = asarray(known[scores], device=device, stream=handle)
     return known[scores, device]
 
@@ -371,7 +370,7 @@ def cells_of(mask: Any, scores: tuple[int, int, int, int], device: int, handle: 
     return _cells(mask, _part(mask, "mask"), scores, device, handle)
 
 
-def _called(function: FunctionType, part: _Part, scores: tuple[int, ...]) -> Any:
+def _called(function: FunctionType, part: _Traced, scores: tuple[int, ...]) -> Any:
     """Return the truth values of a function called with arrays of all positions. Unused axes have the length 1."""
     try:
         found = np.asarray(function(*np.ogrid[tuple(slice(n) for n in scores)]))
@@ -413,11 +412,11 @@ def block_map(mask: Any, scores: tuple[int, int, int, int], blocks: tuple[int, i
 
 
 @lru_cache(maxsize=64)
-def _traced_map(part: _Part, scores: tuple[int, int, int, int], blocks: tuple[int, int]) -> Any:
+def _traced_map(part: _Traced, scores: tuple[int, int, int, int], blocks: tuple[int, int]) -> Any:
     return _blocks(lambda start, end: _traced_rows(part, scores, start, end), scores, blocks)
 
 
-def _traced_rows(part: _Part, scores: tuple[int, ...], start: int, end: int) -> Any:
+def _traced_rows(part: _Traced, scores: tuple[int, ...], start: int, end: int) -> Any:
     """Return the truth values of some queries, for one batch or head if the function does not depend on it."""
     used = _used(part)
     batch, head = (np.arange(n if name in used else 1) for n, name in zip(scores, POSITION[:2], strict=False))
@@ -425,7 +424,7 @@ def _traced_rows(part: _Part, scores: tuple[int, ...], start: int, end: int) -> 
     return np.asarray(part.numpy(*grids)[0]) != 0
 
 
-def _used(part: _Part) -> set[str]:
+def _used(part: _Traced) -> set[str]:
     """Return which of batch and head a traced mask function reads."""
     from ..functions.symbolic.trace import order, traced
 

@@ -344,28 +344,8 @@ class Unfused:
                 offsets.append(0)
         key = formula, tuple(layouts)
         if key not in self._maps:
-            count = len(layouts) - len(targets)
-            reads = tuple(
-                view(k, 0, [0 if n == 1 else step for n, step in zip(each.shape, each.strides, strict=True)], shape)
-                for k, each in enumerate(layouts[:count])
-            )
-            task = MapTask(
-                op=formula.name,
-                formula=formula,
-                reference=formula.reference,
-                names=names,
-                inputs=tuple(layouts[:count]),
-                outputs=tuple(layouts[count:]),
-                shape=shape,
-                reads=reads,
-                writes=tuple(view(k, 0, each.strides, shape) for k, each in enumerate(layouts[count:])),
-                out_given=True,
-                compute=self._problem.compute.name,
-                scalars=("int64",) * 3,
-                counters=tuple(tuple(int(d == axis) for d in range(4)) for axis in range(4)),
-                indices=tuple(k for k, each in enumerate(layouts[:count]) if each.dtype.kind in "biu"),
-            )
-            self._maps[key] = MapExecutable(task)
+            count, compute = len(layouts) - len(targets), self._problem.compute.name
+            self._maps[key] = MapExecutable(score_task(formula, layouts[:count], layouts[count:], shape, compute))
         starts = tuple(word for each in (part.batch, part.head, part.row) for word in words(each, "int64"))
         stage.add(Unchecked(self._maps[key], starts), *arrays, offsets=offsets)
 
@@ -436,6 +416,40 @@ class Unfused:
             compute=self._problem.compute.name,
             offsets={"before": offset, "after": offset},
         )
+
+
+def score_task(
+    formula: Formula, inputs: Sequence[Layout], outputs: Sequence[Layout], shape: tuple[int, ...], compute: str
+) -> MapTask:
+    """Return the task of a kernel that applies a function to scores, elements of operands and positions.
+
+    Args:
+        formula: its last arguments are the position, and the first batch, head and query.
+        inputs: arrays that broadcast to the scores.
+        outputs: arrays of the scores' shape.
+        shape: (batch, heads, queries, keys) of a launch.
+        compute: the name of the dtype of the arithmetic.
+    """
+    reads = [
+        view(k, 0, [0 if n == 1 else step for n, step in zip(each.shape, each.strides, strict=True)], shape)
+        for k, each in enumerate(inputs)
+    ]
+    return MapTask(
+        op=formula.name,
+        formula=formula,
+        reference=formula.reference,
+        names=(*(f"inputs[{k}]" for k in range(len(inputs))), *(f"outputs[{k}]" for k in range(len(outputs)))),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        shape=shape,
+        reads=tuple(reads),
+        writes=tuple(view(k, 0, each.strides, shape) for k, each in enumerate(outputs)),
+        out_given=True,
+        compute=compute,
+        scalars=("int64",) * 3,
+        counters=tuple(tuple(int(d == axis) for d in range(4)) for axis in range(4)),
+        indices=tuple(k for k, each in enumerate(inputs) if each.dtype.kind in "biu"),
+    )
 
 
 def _product_of(a: Layout, b: Layout, out: Layout, adds: bool, limit: int | None) -> Product:

@@ -84,10 +84,8 @@ def softmax(parts: Parts) -> Kernel:
             store(outs, at, out_steps, weight)
             column += threads
         if thread == 0:
-            if is_empty:
-                put_stats(outs, place + (0,), out_steps, minus_infinity, zero)
-            else:
-                put_stats(outs, place + (0,), out_steps, top, real(math.log(total)))
+            level, rest = (minus_infinity, zero) if is_empty else (top, real(math.log(total)))
+            put_stats(outs, place + (0,), out_steps, level, rest)
 
     return kernel
 
