@@ -72,10 +72,11 @@ def found(direction: str, given: dict[str, Any]) -> PlannedCall:
     more["offset"] = None if is_number(given["offset"]) else given["offset"]
     extras = [None if each is None else operands.as_array(each, name, handle) for name, each in more.items()]
     outs = outs_of(given["out"], handle)
-    names, scoring, elements = OPTIONS[direction], None, []
-    if given["score"] is not None or given["operands"] is not None or is_function(given["mask"]):
+    names, mask, scoring, elements = OPTIONS[direction], given["mask"], None, []
+    has_function = mask is not None and is_function(mask)
+    if has_function or given["score"] is not None or given["operands"] is not None:
         scoring, elements = _scoring(given, inputs, more, direction, handle)
-        if is_function(given["mask"]):
+        if has_function:
             given = {**given, "mask": None}
     options = plain(options_of(given))
     also = [None if each is None else operands.layout_of(each) for each in extras]
@@ -85,7 +86,7 @@ def found(direction: str, given: dict[str, Any]) -> PlannedCall:
         None if outs is None else tuple(map(operands.layout_of, outs)),
         None if also == [None] * len(also) else tuple(also),
         *map(operands.layout_of, inputs),
-        *(() if scoring is None else (scoring,)),
+        *([] if scoring is None else [scoring]),
     )
     plan = plans.find(key)
     return plan, [*inputs, *(each for each in extras if each is not None), *elements], outs, handle, plan.passed(*pair)

@@ -13,6 +13,7 @@ from ..reference import attention as reference
 from ..reference.attention import Dropout, Scaling, ScoreMap, Scores
 from .geometry import LAYOUTS
 from .problem import SCALES, AttentionProblem, start_of
+from .score_functions import Scoring
 
 Arrays = dict[str, Any]
 
@@ -97,18 +98,16 @@ class HostAttention:
             queries=queries,
             keys=keys,
             dropout=dropout,
-            map=self._map(given),
+            map=None if problem.call.scoring is None else self._map(given, problem.call.scoring),
         )
 
-    def _map(self, given: Arrays) -> ScoreMap | None:
-        scoring, found = self._problem.call.scoring, self._problem.geometry
-        if scoring is None:
-            return None
+    def _map(self, given: Arrays, scoring: Scoring) -> ScoreMap:
+        """Return the score and mask functions in the form of the reference."""
         function, operands = scoring.function, [given[name] for name in scoring.names]
-        wanted = scoring.wanted if self._problem.call.direction == "backward" else ()
-        gradient = function.gradient[1] if self._problem.call.direction == "backward" else function.numpy
+        gradient = function.gradient[1] if self._problem.call.direction == "backward" else None
         padded = [each.reshape((1,) * (4 - each.ndim) + each.shape) for each in operands]
-        return ScoreMap(function.numpy, gradient, padded, wanted, function.seen(found.scores, padded))
+        seen = function.seen(self._problem.geometry.scores, padded)
+        return ScoreMap(function.numpy, gradient, padded, scoring.wanted, seen)
 
     def _starts(self, given: Arrays) -> tuple[Any, Any]:
         """Return the starts of packed sequences, of queries and of keys."""

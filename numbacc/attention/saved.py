@@ -15,8 +15,8 @@ _OP = "attention.forward"
 ARRAYS = ("q", "k", "v", "o", "stats")
 #: Options that must be the same in `forward` and `backward`.
 _SHARED = (
-    "score", "mask", "operands", "bias", "alibi", "scale", "dropout", "seed", "offset", "seq_len_q", "seq_len_kv",
-    "page_table_k", "page_table_v", "layout", "max_len_q", "max_len_kv",
+    "mask", "bias", "alibi", "scale", "dropout", "seed", "offset", "seq_len_q", "seq_len_kv", "page_table_k",
+    "page_table_v", "layout", "max_len_q", "max_len_kv", "score", "operands",
 )  # fmt: skip
 #: Options and arrays that are passed to a plan's call.
 _OF_CALLS = ("operands", "bias", "alibi", "seq_len_q", "seq_len_kv", "seed", "offset")

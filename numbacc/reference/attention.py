@@ -91,14 +91,15 @@ class ScoreMap(NamedTuple):
 
     Attributes:
         value: (score, *elements, batch, head, query, key) -> (the new score,).
-        gradient: (dS, score, *elements, batch, head, query, key) -> the gradients of the score and of all elements.
+        gradient: (dS, score, *elements, batch, head, query, key) -> the gradients of the score and of all elements;
+            only needed by `backward`.
         operands: arrays (batch, heads, queries, keys), where each length may be 1 instead.
         wanted: the operands whose gradients are computed.
         seen: (batch, head, rows) -> the first key that any of these rows sees, and the end of such keys; or None.
     """
 
     value: Callable[..., tuple[Array, ...]]
-    gradient: Callable[..., tuple[Array, ...]]
+    gradient: Callable[..., tuple[Array, ...]] | None
     operands: Sequence[Array] = ()
     wanted: tuple[int, ...] = ()
     seen: Callable[[int, int, slice], tuple[int, int]] | None = None
@@ -241,7 +242,7 @@ def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
     real = compute_dtype(q.dtype)
     o = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
     stats = np.full(q.shape[:3], -np.inf, real)
-    rest = np.zeros_like(stats)
+    rest = None if how.map is None else np.zeros_like(stats)
     with np.errstate(all="ignore"):
         for b, h, group, rows, keys, scores, _ in _blocks(q, k, how, real):
             top = scores.max(axis=-1, keepdims=True)
@@ -249,7 +250,7 @@ def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
             weights = np.exp(scores - top)
             total = weights.sum(axis=-1, keepdims=True)
             is_empty = top == -np.inf
-            if how.map is None:
+            if rest is None:
                 stats[b, h, rows] = np.where(is_empty, real.type(-np.inf), top + np.log(total))[:, 0]
             else:
                 stats[b, h, rows] = top[:, 0]
@@ -258,7 +259,7 @@ def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
             if how.dropout is not None:
                 shares = shares * how.dropout.factors(b, h, rows, keys, real)
             o[b, h, rows] = cast(shares @ cast(v[b, group, keys], real), o.dtype)
-    return o, stats if how.map is None else np.stack((stats, rest))
+    return o, stats if rest is None else np.stack((stats, rest))
 
 
 class Scaling(NamedTuple):
@@ -345,7 +346,7 @@ def backward(
             ds = shares * (spread - level)
             if dbias is not None:
                 _add(dbias, ds, b, h, rows, keys)
-            if how.map is not None:
+            if how.map is not None and how.map.gradient is not None:
                 ds, *parts = how.map.gradient(ds, *how.map.arguments(raw, b, h, rows, keys))
                 ds = ds.astype(real)
                 for total, number in zip(sums, how.map.wanted, strict=True):
