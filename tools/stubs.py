@@ -156,6 +156,9 @@ _OPTIONS = {
     ("conv", "padding"): "ConvPadding | int | Sequence[int | Sequence[int]]",
     ("conv", "compute"): "ConvCompute",
     ("attention", "layout"): "AttentionLayout",
+    ("attention", "mask"): "AttentionMask | SlidingWindow | Callable[..., Any]",
+    ("attention", "score"): "Callable[..., Any]",
+    ("attention", "operands"): "Sequence[AnyArray]",
     ("random", "kind"): "RandomKind | int",
     ("random", "ordering"): "RandomOrdering",
 }
@@ -327,9 +330,9 @@ _OVERLOADS = {
     ],
     "attention.forward": _attention(),
     "attention.backward": [
-        Overload({"bias_grad": _NO}, "tuple[ARRAY, ARRAY, ARRAY]"),
-        Overload({"bias_grad": _YES}, "tuple[ARRAY, ARRAY, ARRAY, ARRAY]"),
-        Overload({"bias_grad": ("bool", "False")}, "tuple[ARRAY, ...]"),
+        Overload({"bias_grad": _NO, "operand_grads": _NO}, "tuple[ARRAY, ARRAY, ARRAY]"),
+        Overload({"bias_grad": _YES, "operand_grads": _NO}, "tuple[ARRAY, ARRAY, ARRAY, ARRAY]"),
+        Overload({}, "tuple[ARRAY, ...]"),
     ],
     "gated.backward": [
         Overload({"x": ("AnyArray | Saved", None), "out": ("AnyArray | Sequence[AnyArray] | None", "None")}, "ARRAY"),

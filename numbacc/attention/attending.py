@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..arrays.operands import Array
@@ -31,6 +31,7 @@ def _opened(defaults: Mapping[str, Any], /, **given: Any) -> dict[str, Any]:
     "q k v",
     extras=" ".join(EXTRAS),
     keep=_keep,
+    defaults="score operands",
     note="The plan's other arrays and seed are passed by name.",
     example="""
 >>> q = np.ones((1, 1, 2, 4))
@@ -43,7 +44,9 @@ def forward(
     k: Any,
     v: Any,
     *,
+    score: Any = None,
     mask: Any = None,
+    operands: Any = None,
     bias: Any = None,
     alibi: Any = None,
     scale: float | None = None,
@@ -87,10 +90,16 @@ def forward(
             strides; or of float8, with scales. d is 1 to 256. The batch may be empty.
         k, v: keys (batch, heads_kv, keys, d) and values (batch, heads_kv, keys, d_v), of q's dtype. heads must be a
             multiple of heads_kv; neighbouring heads then share keys and values (GQA, MQA).
+        score: None, or a Python function (score, batch, head, query, key, *elements) that returns the score before
+            biases and slopes are added. Positions are integers. It is written like a function of `elementwise.kernel`.
         mask: None; "causal": query i sees key j if j <= i; "causal_bottom_right": j <= i + keys - queries, with the
-            actual lengths of each sequence; `SlidingWindow(n)` or `CausalSlidingWindow(n)`. The value of a masked key
-            is multiplied by 0, so a NaN or infinity in v reaches queries that may not see it. Convert a boolean array
-            to a bias: `numbacc.elementwise.where(mask, 0.0, -numpy.inf).astype(q.dtype)`.
+            actual lengths of each sequence; `SlidingWindow(n)` or `CausalSlidingWindow(n)`. Or a Python function
+            (batch, head, query, key) that returns whether the query sees the key. If it reads arrays by position, it
+            is called once with NumPy arrays of positions. The value of a masked key is multiplied by 0, so a NaN or
+            infinity in v reaches queries that may not see it. Convert a boolean array to a bias:
+            `numbacc.elementwise.where(mask, 0.0, -numpy.inf).astype(q.dtype)`.
+        operands: a tuple of the arrays whose elements `score` receives. Each broadcasts to (batch, heads, queries,
+            keys) and is real. Floats are converted to float32, or to float64 if q is float64.
         bias: array that broadcasts to (batch, heads, queries, keys), of q's dtype, or of float32 if q has 16 bits;
             -inf masks.
         alibi: (heads,) slopes of float32, or of float64 if q is float64. Slopes add the bias alibi[h] (j - i) (Press
@@ -112,7 +121,8 @@ def forward(
         layout: "BHSD"; "BSHD": (batch, sequence, heads, d); "THD": (tokens, heads, d), with the sequences packed one
             after the other.
         max_len_q, max_len_kv: with "THD", the lengths of the longest sequences; by default the number of all tokens.
-        return_stats: whether to also return `stats`.
+        return_stats: whether to also return `stats`. With a score or mask function they are (2, batch, heads,
+            queries): the largest S of a row, and log Σ_j exp(S[i, j] - largest); -inf and 0 without a key.
         descale_q, descale_k, descale_v: factors of q, k and v for float8, each an array of one float32; 1 if None.
         scale_s, descale_s: factors around the second product for float8. scale_s multiplies the weights before they
             are rounded to float8, and descale_s multiplies the product. With n keys, weights are about 1/n: a scale_s
@@ -137,19 +147,21 @@ def forward(
         DTypeError: a dtype is not one of those listed above.
         OptionError: an invalid mask, scale, dropout, seed, offset or layout; a window that is not positive; page
             tables that are incomplete or lack seq_len_kv; scales without float8; float8 with a bias, slopes, dropout,
-            lengths, pages, packed sequences, a scale that is not above 0, or a mask that leaves a query without a key.
-            On the CPU also lengths beyond the arrays or the page table. Lengths on a GPU cannot be read here; the GPU
-            replaces each by the nearest possible one.
+            lengths, pages, packed sequences, functions, a scale that is not above 0, or a mask that leaves a query
+            without a key. On the CPU also lengths beyond the arrays or the page table. Lengths on a GPU cannot be read
+            here; the GPU replaces each by the nearest possible one.
         LayoutError: out shares memory with an argument, or its elements share memory.
-        UnsupportedError: neither cuDNN nor the unfused path can run it; the message gives the reasons.
+            Also a function with the wrong parameters or results, or operands that do not fit it.
+        UnsupportedError: neither cuDNN nor the unfused path can run it; the message gives the reasons. Or a function
+            uses something that kernels do not support; the message names the line.
         DeviceError: arrays on different devices. CudnnError: cuDNN is missing, or failed.
 
     float8 needs compute capability 9.0, and supports forward only. With the names of `reference.attention`, o = scale_o
     descale_s descale_v Σ_j round(scale_s P[i, j]) v[j], where the scores use descale_q q and descale_k k.
 
     float32 and float64 run unfused: `gemm` computes the matrix products, and numbacc's kernels run between them. 16-bit
-    floats also run unfused where cuDNN does not have a fused kernel. `forward.plan(...).info` shows the backend,
-    "cudnn" or "cublasLt+kernel", and the workspace.
+    floats also run unfused where cuDNN does not have a fused kernel, and with score and mask functions.
+    `forward.plan(...).info` shows the backend, "cudnn" or "cublasLt+kernel", and the workspace.
 
     Example:
         >>> q, k = np.zeros((1, 1, 2, 4)), np.zeros((1, 1, 3, 4))
@@ -165,6 +177,7 @@ def forward(
     "do q k v o stats",
     extras=" ".join(SHARED_EXTRAS),
     opens=("q", _opened),
+    defaults="score operands operand_grads",
     of=forward,
     call="plan(do, saved, out=None)`, or `plan(do, q, k, v, o, stats)",
     note="""The plan's other arrays and seed are passed by name; a saved object holds them.""",
@@ -183,7 +196,9 @@ def backward(
     o: Any = None,
     stats: Any = None,
     *,
+    score: Any = None,
     mask: Any = None,
+    operands: Any = None,
     bias: Any = None,
     alibi: Any = None,
     scale: float | None = None,
@@ -198,6 +213,7 @@ def backward(
     max_len_q: int | None = None,
     max_len_kv: int | None = None,
     bias_grad: bool = False,
+    operand_grads: bool | Sequence[int] = False,
     deterministic: bool = False,
     workspace_limit: int | None = None,
     out: Any = None,
@@ -222,21 +238,28 @@ def backward(
         q: the saved object of `forward(..., return_saved=True)`, as in `backward(do, saved)`. It holds all arguments
             that follow, up to max_len_kv. Or the queries; then k, v, o and stats are required.
         k, v: the same arrays as in `forward`, if no saved object is given.
+        score, mask, operands: the same as in `forward`.
         o, stats: the results of `forward(..., return_stats=True)`, if no saved object is given.
         bias_grad: whether to also return the bias's gradient. cuDNN's kernel then needs memory that is quadratic in
             the sequence length: see deterministic.
+        operand_grads: whether to also return the gradients of all operands of floats; or a tuple of the numbers of some
+            operands. They are summed over axes along which an operand broadcasts.
         deterministic: whether the same arrays must give the same bits on every run. cuDNN's kernel then needs
             2 · batch · heads · queries · keys bytes, which `backward.plan(...).info.workspace_bytes` reports. If that
             exceeds workspace_limit, heads are processed in slices; with dropout, the call raises UnsupportedError
             instead.
-        out: (dq, dk, dv), or (dq, dk, dv, dbias): arrays to write the results to, with their shapes and dtypes.
+        out: (dq, dk, dv), or (dq, dk, dv, dbias), and then the gradients of operands: arrays to write the results to,
+            with their shapes and dtypes.
 
     Returns:
-        (dq, dk, dv), or (dq, dk, dv, dbias), each with the shape and dtype of the array that it belongs to.
+        (dq, dk, dv), or (dq, dk, dv, dbias), and then the gradients of operands, each with the shape and dtype of the
+        array that it belongs to.
 
     Raises:
         ShapeError: ranks, heads, lengths or widths do not fit; the bias does not broadcast; or do, o or stats does not
             have the shape that `forward` returns.
+        OptionError: operand_grads names an array that is not of floats, or none.
+        UnsupportedError: no derivative of `score` is known; the message names the line.
 
     Example:
         >>> q = np.ones((1, 1, 2, 4))

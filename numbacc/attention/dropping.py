@@ -13,6 +13,7 @@ from .calling import SHARED_EXTRAS, found, planned_attention
 @planned_attention(
     "q k v",
     extras=" ".join(SHARED_EXTRAS),
+    defaults="score operands",
     call="plan(q, k, v, seed=..., offset=...)",
     note="The plan's other arrays are passed by name.",
     example="""
@@ -27,7 +28,9 @@ def dropout_mask(
     k: Any,
     v: Any,
     *,
+    score: Any = None,
     mask: Any = None,
+    operands: Any = None,
     bias: Any = None,
     alibi: Any = None,
     scale: float | None = None,

@@ -34,8 +34,8 @@ _NANS = b"\x7f" * 4
 
 
 def is_worth_trying(problem: AttentionProblem) -> bool:
-    """Return whether cuDNN may have a fused kernel: it has some for 16-bit and 8-bit floats."""
-    return problem.dtype.itemsize <= 2 and problem.geometry.batch > 0
+    """Return whether cuDNN may have a fused kernel: for 16-bit and 8-bit floats, without Python functions of scores."""
+    return problem.dtype.itemsize <= 2 and problem.geometry.batch > 0 and problem.call.scoring is None
 
 
 class Fused:

@@ -10,9 +10,10 @@ import numpy as np
 from ..base.casts import cast
 from ..errors import OptionError, shown
 from ..reference import attention as reference
-from ..reference.attention import Dropout, Scaling, Scores
+from ..reference.attention import Dropout, Scaling, ScoreMap, Scores
 from .geometry import LAYOUTS
 from .problem import SCALES, AttentionProblem, start_of
+from .score_functions import Scoring
 
 Arrays = dict[str, Any]
 
@@ -61,6 +62,11 @@ class HostAttention:
             if all_bias:
                 assert grads.dbias is not None
                 found.append(grads.dbias.reshape(problem.outputs["dbias"].shape))
+            if problem.call.scoring is not None:
+                names = problem.call.scoring.gradients()
+                found += [
+                    each.reshape(problem.outputs[name].shape) for name, each in zip(names, grads.doperands, strict=True)
+                ]
         return _kept(list(outs), found)
 
     def _scores(self, given: Arrays, starts: tuple[Any, Any], seed: int, offset: int) -> Scores:
@@ -92,7 +98,16 @@ class HostAttention:
             queries=queries,
             keys=keys,
             dropout=dropout,
+            map=None if problem.call.scoring is None else self._map(given, problem.call.scoring),
         )
+
+    def _map(self, given: Arrays, scoring: Scoring) -> ScoreMap:
+        """Return the score and mask functions in the form of the reference."""
+        function, operands = scoring.function, [given[name] for name in scoring.names]
+        gradient = function.gradient[1] if self._problem.call.direction == "backward" else None
+        padded = [each.reshape((1,) * (4 - each.ndim) + each.shape) for each in operands]
+        seen = function.seen(self._problem.geometry.scores, padded)
+        return ScoreMap(function.numpy, gradient, padded, scoring.wanted, seen)
 
     def _starts(self, given: Arrays) -> tuple[Any, Any]:
         """Return the starts of packed sequences, of queries and of keys."""

@@ -16,6 +16,7 @@ from .executables import check_hardware, executable
 from .host import HostAttention
 from .problem import OPERANDS, AttentionCall, is_number, numbers, resolve, scalars_of
 from .saved import of_call
+from .score_functions import cells_of
 from .staging import key_of
 
 
@@ -70,7 +71,7 @@ class AttentionPlan(Plan[Result]):
             arrays: (q, k, v), or (do, q, k, v, o, stats), or (do, saved). A saved object also holds seed, offset and
                 extras.
             seed, offset, out, stream, extras: arguments under the names that the function has for them. Pass exactly
-                the arrays that the plan was made with.
+                the arrays that the plan was made with; and mask= if it is a function that reads arrays by position.
 
         Raises:
             LayoutError: an array has another layout, is missing, or the plan was made without it. OptionError: seed or
@@ -84,6 +85,11 @@ class AttentionPlan(Plan[Result]):
         if (out is not None) != self.out_given:
             how = "with" if self.out_given else "without"
             raise LayoutError(f"this plan of {self.op} was made {how} out: call it {how} out, too")
+        scoring = self.problem.call.scoring
+        elements, mask = extras.pop("operands", None) or (), extras.pop("mask", None)
+        if scoring is not None and scoring.function.has_cells:
+            elements = (*elements, cells_of(mask, self.problem.geometry.scores, self.device, handle))
+        extras |= {f"operands[{k}]": each for k, each in enumerate(elements)}
         if "offset" in self.names or not (offset is None or is_number(offset)):
             extras["offset"] = offset
         first = len(OPERANDS[self.problem.call.direction])

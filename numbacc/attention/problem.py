@@ -18,6 +18,7 @@ from ..plan.base import check_out
 from ..reference.attention import compute_dtype
 from .geometry import AttentionGeometry, check_layout, geometry
 from .masks import FROM_BOOLEANS, band_of
+from .score_functions import Scoring
 
 #: The default of `workspace_limit`, the scratch memory that a plan may use.
 WORKSPACE_LIMIT = 2**30
@@ -58,6 +59,7 @@ class AttentionCall(NamedTuple):
         extras: the layouts of EXTRAS, None where they are not given.
         outs: the layouts of the results, each None where it is not given; None if no result is given.
         options: as `plain` returns them.
+        scoring: the score and mask functions, and their operands; None without them.
     """
 
     direction: str
@@ -65,6 +67,7 @@ class AttentionCall(NamedTuple):
     extras: tuple[Layout | None, ...]
     outs: tuple[Layout | None, ...] | None
     options: AttentionOptions
+    scoring: Scoring | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,8 @@ class AttentionProblem:
     def rows_may_be_empty(self) -> bool:
         """Whether some queries may see no key."""
         found = self.geometry
+        if self.call.scoring is not None:
+            return True
         return self.has_lengths or "bias" in self.inputs or self.band.leaves_rows_empty(found.queries, found.keys)
 
 
@@ -217,7 +222,10 @@ def resolve(call: AttentionCall) -> AttentionProblem:
         extras.get("page_table_k"),
         (options.max_len_q, options.max_len_kv),
     )
-    _check_shapes(found, arrays, extras)
+    scoring = call.scoring
+    _check_shapes(found, arrays, extras, scoring)
+    if scoring is not None:
+        extras |= dict(zip(scoring.names, scoring.operands, strict=True))
     compute = compute_dtype(arrays["q"].dtype)
     _check_scale(options.scale, arrays["q"].dtype, compute)
     problem = AttentionProblem(
@@ -314,21 +322,27 @@ def _check_scaling(call: AttentionCall, extras: dict[str, Layout]) -> None:
         return
     refused = [name for name in extras if name not in SCALES]
     refused += ["dropout"] * bool(options.dropout) + ['layout="THD"'] * (options.layout == "THD")
+    refused += ["a score or mask function"] * (call.scoring is not None)
     if refused:
         raise OptionError(f"{refused[0]} is not supported with {dtype}, which supports only a mask and scales")
     if options.scale is not None and options.scale <= 0:
         raise OptionError(f"scale={options.scale} is not supported with {dtype}: it must be above 0")
 
 
-def _check_shapes(found: AttentionGeometry, arrays: dict[str, Layout], extras: dict[str, Layout]) -> None:
+def _check_shapes(
+    found: AttentionGeometry, arrays: dict[str, Layout], extras: dict[str, Layout], scoring: Scoring | None
+) -> None:
     for name in ("do", "o"):
         if name in arrays and arrays[name].shape != found.shape(name):
             raise ShapeError(f"{name} has shape {arrays[name].shape}; with these q, k and v it has {found.shape(name)}")
-    if "stats" in arrays and arrays["stats"].shape != found.stats_shape:
+    shape = _stats_shape(found, scoring)
+    if "stats" in arrays and arrays["stats"].shape != shape:
         raise ShapeError(
             f"stats has shape {arrays['stats'].shape}; forward(..., return_stats=True) of these q, k and v gives "
-            f"{found.stats_shape}"
+            f"{shape}"
         )
+    if scoring is not None:
+        scoring.check(found.scores, arrays["q"])
     bias = extras.get("bias")
     if bias is not None:
         whole = found.scores
@@ -352,6 +366,11 @@ def _check_shapes(found: AttentionGeometry, arrays: dict[str, Layout], extras: d
             raise ShapeError(f"{name} has shape {extras[name].shape}; it must have one element")
 
 
+def _stats_shape(found: AttentionGeometry, scoring: Scoring | None) -> tuple[int, ...]:
+    """Return the shape of the statistics: with a score function two for each row, see `reference.attention`."""
+    return found.stats_shape if scoring is None else (2, *found.stats_shape)
+
+
 def _results(
     call: AttentionCall, found: AttentionGeometry, compute: np.dtype[Any], extras: dict[str, Layout]
 ) -> dict[str, Layout]:
@@ -364,13 +383,15 @@ def _results(
     if call.direction == "forward":
         made = {"out": dense(found.shape("out"), q.dtype)}
         if call.options.return_stats:
-            made["stats"] = dense(found.stats_shape, compute)
+            made["stats"] = dense(_stats_shape(found, call.scoring), compute)
         if call.options.return_amax:
             made |= {name: dense((1,), compute) for name in ("amax_s", "amax_o")}
     elif call.direction == "backward":
         made = {name: dense(found.shape(name), q.dtype) for name in ("dq", "dk", "dv")}
         if call.options.bias_grad:
             made["dbias"] = dense(extras["bias"].shape, extras["bias"].dtype)
+        if call.scoring is not None:
+            made |= {name: dense(each.shape, each.dtype) for name, each in call.scoring.gradients().items()}
     else:
         made = {"kept": dense(found.scores, np.dtype(np.bool_))}
     if call.outs is None:

@@ -9,16 +9,17 @@ from ..base.checks import boolean
 from ..errors import ArgumentsError, OptionError
 from ..plan.saved import Saved
 from .problem import SCALES
+from .score_functions import is_function
 
 _OP = "attention.forward"
 ARRAYS = ("q", "k", "v", "o", "stats")
 #: Options that must be the same in `forward` and `backward`.
 _SHARED = (
     "mask", "bias", "alibi", "scale", "dropout", "seed", "offset", "seq_len_q", "seq_len_kv", "page_table_k",
-    "page_table_v", "layout", "max_len_q", "max_len_kv",
+    "page_table_v", "layout", "max_len_q", "max_len_kv", "score", "operands",
 )  # fmt: skip
 #: Options and arrays that are passed to a plan's call.
-_OF_CALLS = ("bias", "alibi", "seq_len_q", "seq_len_kv", "seed", "offset")
+_OF_CALLS = ("operands", "bias", "alibi", "seq_len_q", "seq_len_kv", "seed", "offset")
 
 
 def check_saved(given: Mapping[str, Any]) -> bool:
@@ -72,7 +73,10 @@ def opened(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[tuple
 def of_call(kept: Saved) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the positional and the named arguments for a call of the plan of `backward`."""
     kept.check(_OP, {}, {})
-    return tuple(kept.arrays.values()), {name: kept.options[name] for name in _OF_CALLS}
+    own = {name: kept.options[name] for name in _OF_CALLS}
+    if is_function(kept.options["mask"]):
+        own["mask"] = kept.options["mask"]
+    return tuple(kept.arrays.values()), own
 
 
 def check_complete(given: Mapping[str, Any]) -> None:

@@ -81,9 +81,11 @@ class Stage:
             if found.ndim == 3:
                 found = layout((1, *found.shape), (0, *found.strides), found.dtype, found.device)
             return found
-        if name in ("bias", "dbias"):
+        if name in ("bias", "dbias") or "operands[" in name:
             more = 4 - lies.ndim
-            return layout((1,) * more + lies.shape, (0,) * more + lies.strides, lies.dtype, lies.device)
+            # Truth values are read as 0 and 1.
+            kind = np.dtype(np.uint8) if lies.dtype == np.bool_ else lies.dtype
+            return layout((1,) * more + lies.shape, (0,) * more + lies.strides, kind, lies.device)
         return lies
 
     def has(self, name: str) -> bool:

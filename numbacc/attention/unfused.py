@@ -9,6 +9,8 @@ and the backward pass
     S again,  weights of S and the statistics,  dv = weightsᵀ do,  spread = do vᵀ,  dS of all these,
     dq = scale dS k,  dk = scale dSᵀ q
 
+A score or mask function is one more kernel between the product and the weights, and its gradient one after dS.
+
 Scores are in scratch memory, so they are computed in slices that stay within workspace_limit, see `slices`. Query heads
 that share one key head are next to each other: they are the rows of one matrix. Slices that share keys accumulate dk
 and dv in the dtype of the arithmetic, slice after slice, and the last one rounds them.
@@ -21,11 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from ..base.layout import Layout, layout
-from ..functions.formula import COPY
+from ..base.dtypes import words
+from ..base.layout import Layout, layout, view
+from ..functions.formula import COPY, Formula
 from ..gemm.plan import MatmulPlan
 from ..gemm.problem import GemmCall as Product
 from ..kernels.attention.varlen import clamped
+from ..kernels.elementwise.launch import MapExecutable, MapTask
 from ..libraries.products import bits
 from ..runtime.launch_order import MAX_THREADS
 from . import slices
@@ -47,6 +51,7 @@ class Unfused:
     def __init__(self, stage: Stage):
         self._stage, self._problem = stage, stage.problem
         self._plans: dict[Any, Unchecked] = {}
+        self._maps: dict[Any, MapExecutable] = {}
         found = self._problem.geometry
         self._group, self._rows, self._keys = found.group, found.queries, found.keys
 
@@ -69,8 +74,13 @@ class Unfused:
         if "dbias" in problem.outputs:
             made = stage.part("dbias_sums", stage.arrays["dbias"].lies.shape, problem.compute)
             stage.zero(made)
+        scoring = problem.call.scoring
+        for name in () if scoring is None else scoring.gradients():
+            stage.zero(stage.part(f"{name}_sums", stage.arrays[name].lies.shape, problem.compute))
         real, item = int(problem.compute.itemsize), int(problem.dtype.itemsize)
         cell = 2 * real + item if backward else real + item
+        if scoring is not None:
+            cell += real * (1 + len(scoring.wanted))
         parts = slices.of_keys(problem, cell, stage.scratch.nbytes)
         if not parts:
             if backward and problem.dtype != problem.compute:
@@ -83,10 +93,13 @@ class Unfused:
         stage.part("weights", most, problem.dtype)
         if backward:
             stage.part("spread", most, problem.compute)
+        if scoring is not None:
+            for name in ("raw", *scoring.gradients()):
+                stage.part(f"{name}_scores", most, problem.compute)
         for part in parts:
             self._backward(part) if backward else self._forward(part)
-        if "dbias" in problem.outputs:
-            source, target = stage.arrays["dbias_sums"], stage.arrays["dbias"]
+        for name in (name for name in problem.outputs if stage.has(f"{name}_sums") and name not in _GRADIENTS):
+            source, target = stage.arrays[f"{name}_sums"], stage.arrays[name]
             copy = stage.mapped(COPY, source, target)
             stage.add(copy, source, target)
         what = "queries" if parts[0].rows < self._rows else "heads"
@@ -287,16 +300,62 @@ class Unfused:
             return (0, 0, 0, 0), 0
         return (1, 0, 0, 0), part.batch * size
 
-    def _rows_of(self, name: str, part: Slice) -> tuple[Sequence[int], int]:
-        """Return the strides and the byte offset of statistics, or of rows of the output or its gradient."""
-        array = self._stage.arrays[name]
+    def _rows_of(self, name: str, part: Slice, number: int = 0) -> tuple[Sequence[int], int]:
+        """Return the strides and the byte offset of statistics, or of rows of the output or its gradient.
+
+        Args:
+            number: which of the two parts of the statistics, if they are in two parts.
+        """
+        array, first = self._stage.arrays[name], 0
         own = steps_of(array)
-        first = part.batch * own[0] + part.head * own[1] + part.row * own[2]
+        if name == "stats" and len(own) == 4:
+            first, own = number * own[0], own[1:]
+        first += part.batch * own[0] + part.head * own[1] + part.row * own[2]
         return (*own, 0)[:4], first * array.lies.itemsize
 
     def _scores(self, part: Slice) -> None:
         q, k = self._matrices("q", part), self._matrices("k", part)
-        self._product(q, _turned(k), self._scored("scores", part), self._problem.scale)
+        scoring = self._problem.call.scoring
+        target = "scores" if scoring is None else "raw_scores"
+        self._product(q, _turned(k), self._scored(target, part), self._problem.scale)
+        if scoring is not None:
+            self._mapped(scoring.function.formula, part, ("raw_scores",), ("scores",))
+
+    def _mapped(self, formula: Formula, part: Slice, sources: Sequence[str], targets: Sequence[str]) -> None:
+        """Add a kernel that applies a function to scores, the elements of operands and positions.
+
+        Args:
+            sources, targets: arrays of scores.
+        """
+        stage, scoring = self._stage, self._problem.call.scoring
+        assert scoring is not None
+        shape = (part.batches, part.heads, part.rows, self._keys)
+        names = (*sources, *scoring.names, *targets)
+        arrays = [stage.arrays[name] for name in names]
+        layouts, offsets = [], []
+        for name, array in zip(names, arrays, strict=True):
+            lies = array.lies
+            if name in scoring.names:
+                lengths = [1 if n == 1 else m for n, m in zip(lies.shape, shape, strict=True)]
+                layouts.append(layout(tuple(lengths), lies.strides, lies.dtype, lies.device))
+                offsets.append(self._extra("bias", array, part)[1])
+            else:
+                layouts.append(dense(shape, lies.dtype, stage.device))
+                offsets.append(0)
+        key = formula, tuple(layouts)
+        if key not in self._maps:
+            count, compute = len(layouts) - len(targets), self._problem.compute.name
+            self._maps[key] = MapExecutable(score_task(formula, layouts[:count], layouts[count:], shape, compute))
+        starts = tuple(word for each in (part.batch, part.head, part.row) for word in words(each, "int64"))
+        stage.add(Unchecked(self._maps[key], starts), *arrays, offsets=offsets)
+
+    def _levels(self, part: Slice) -> tuple[dict[str, Array], dict[str, tuple[Sequence[int], int]]]:
+        """Return the statistics as inputs of a kernel, with strides and offsets."""
+        stats = self._stage.arrays["stats"]
+        inputs, more = {"level": stats}, {"level": self._rows_of("stats", part)}
+        if self._problem.call.scoring is not None:
+            inputs["rest"], more["rest"] = stats, self._rows_of("stats", part, 1)
+        return inputs, more
 
     def _forward(self, part: Slice) -> None:
         arrays = self._stage.arrays
@@ -304,14 +363,16 @@ class Unfused:
         outputs, more = {"weights": arrays["weights"]}, {}
         if "stats" in self._problem.outputs:
             outputs["stats"], more["stats"] = arrays["stats"], self._rows_of("stats", part)
+            if self._problem.call.scoring is not None:
+                outputs["rest"], more["rest"] = arrays["stats"], self._rows_of("stats", part, 1)
         self._kernel("softmax", part, {"scores": arrays["scores"]}, outputs, more)
         self._product(self._scored("weights", part), self._matrices("v", part), self._matrices("out", part))
 
     def _backward(self, part: Slice) -> None:
         arrays, scale = self._stage.arrays, self._problem.scale
         self._scores(part)
-        more = {"level": self._rows_of("stats", part)}
-        inputs = {"scores": arrays["scores"], "level": arrays["stats"]}
+        levels, more = self._levels(part)
+        inputs = {"scores": arrays["scores"], **levels}
         self._kernel("weights", part, dict(inputs), {"weights": arrays["weights"]}, dict(more))
         weights, do = self._scored("weights", part), self._matrices("do", part)
         self._added("dv", part, _turned(weights), do)
@@ -319,27 +380,35 @@ class Unfused:
         inputs |= {"spread": arrays["spread"], "do": arrays["do"], "o": arrays["o"]}
         more |= {"do": self._rows_of("do", part), "o": self._rows_of("o", part)}
         outputs = {"slopes": arrays["weights"]}
-        if self._stage.has("dbias_sums"):
+        scoring = self._problem.call.scoring
+        if scoring is not None or self._stage.has("dbias_sums"):
             # Each element is read and written by one thread.
             outputs["sums"] = arrays["spread"]
         self._kernel("slopes", part, inputs, outputs, more, self._problem.geometry.value_width)
         if self._stage.has("dbias_sums"):
-            self._bias_gradient(part)
+            self._summed("dbias", "spread", part)
+        if scoring is not None:
+            found = [f"{name}_scores" for name in scoring.gradients()]
+            formula = scoring.function.gradient_formula(scoring.wanted)
+            self._mapped(formula, part, ("spread", "raw_scores"), ("weights", *found))
+            for name in scoring.gradients():
+                self._summed(name, f"{name}_scores", part)
         self._product(weights, self._matrices("k", part), self._matrices("dq", part), scale)
         self._added("dk", part, _turned(weights), self._matrices("q", part), scale)
 
-    def _bias_gradient(self, part: Slice) -> None:
-        stage, sums = self._stage, self._stage.arrays["dbias_sums"]
+    def _summed(self, name: str, source: str, part: Slice) -> None:
+        """Add a slice's gradients of all scores to the sums for an array that broadcasts to the scores."""
+        stage, sums = self._stage, self._stage.arrays[f"{name}_sums"]
         whole = (part.batches, part.heads, part.rows, self._keys)
         own = steps_of(sums)
         shape = [1 if n == 1 else m for n, m in zip(sums.lies.shape, whole, strict=True)]
         counts = [m if n == 1 else 1 for n, m in zip(sums.lies.shape, whole, strict=True)]
         scored = (part.heads * part.rows * self._keys, part.rows * self._keys, self._keys, 1)
         size = int(np.prod(shape))
-        offset = self._rows_of("dbias_sums", part)[1]
+        offset = self._rows_of(f"{name}_sums", part)[1]
         stage.kernel(
             "sums",
-            {"slopes": stage.arrays["spread"], "before": sums},
+            {"slopes": stage.arrays[source], "before": sums},
             {"after": sums},
             {"slopes": scored, "before": own, "after": own},
             (*shape, *counts, size),
@@ -347,6 +416,40 @@ class Unfused:
             compute=self._problem.compute.name,
             offsets={"before": offset, "after": offset},
         )
+
+
+def score_task(
+    formula: Formula, inputs: Sequence[Layout], outputs: Sequence[Layout], shape: tuple[int, ...], compute: str
+) -> MapTask:
+    """Return the task of a kernel that applies a function to scores, elements of operands and positions.
+
+    Args:
+        formula: its last arguments are the position, and the first batch, head and query.
+        inputs: arrays that broadcast to the scores.
+        outputs: arrays of the scores' shape.
+        shape: (batch, heads, queries, keys) of a launch.
+        compute: the name of the dtype of the arithmetic.
+    """
+    reads = [
+        view(k, 0, [0 if n == 1 else step for n, step in zip(each.shape, each.strides, strict=True)], shape)
+        for k, each in enumerate(inputs)
+    ]
+    return MapTask(
+        op=formula.name,
+        formula=formula,
+        reference=formula.reference,
+        names=(*(f"inputs[{k}]" for k in range(len(inputs))), *(f"outputs[{k}]" for k in range(len(outputs)))),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        shape=shape,
+        reads=tuple(reads),
+        writes=tuple(view(k, 0, each.strides, shape) for k, each in enumerate(outputs)),
+        out_given=True,
+        compute=compute,
+        scalars=("int64",) * 3,
+        counters=tuple(tuple(int(d == axis) for d in range(4)) for axis in range(4)),
+        indices=tuple(k for k, each in enumerate(inputs) if each.dtype.kind in "biu"),
+    )
 
 
 def _product_of(a: Layout, b: Layout, out: Layout, adds: bool, limit: int | None) -> Product:

@@ -16,7 +16,7 @@ from ..functions.symbolic.arithmetic_intensity import calls_math
 from ..functions.symbolic.captured import Outside
 from ..functions.symbolic.derive import backward
 from ..functions.symbolic.vectorized import vectorized
-from ..plan.python_functions import choosing, frozen, meaning_of, python_function, taken_by
+from ..plan.python_functions import choosing, choosing_results, frozen, meaning_of, python_function, taken_by
 
 
 class PythonEpilogue:
@@ -126,23 +126,11 @@ class EpilogueGradient:
         """Return the epilogue of some of the gradients: 0 is that of the sum, 1 that of the first operand."""
         found = self._chosen.get(numbers)
         if found is None:
-            scalar, numpy = (_choosing_results(each, numbers) for each in (self.epilogue.scalar, self.epilogue.numpy))
+            scalar, numpy = (choosing_results(each, numbers) for each in (self.epilogue.scalar, self.epilogue.numpy))
             own = self.epilogue
             found = PythonEpilogue(own.name, scalar, numpy, own.count, ("",) * len(numbers), own.sums)
             self._chosen[numbers] = found
         return found
-
-
-def _choosing_results(function: Callable[..., Any], numbers: tuple[int, ...]) -> Callable[..., Any]:
-    """Return a function that returns some of the results of another one."""
-    count = function.__code__.co_argcount
-    if function.__code__.co_flags & inspect.CO_VARARGS:  # the form for arrays
-        return lambda *given: tuple([function(*given)[k] for k in numbers])
-    given, space = ", ".join(f"x{k}" for k in range(count)), {"function": function}
-    chosen = ", ".join(f"found[{k}]" for k in numbers)
-    exec(f"def chosen({given}):\n    found = function({given})\n    return ({chosen},)\n", space)
-    result: Callable[..., Any] = space["chosen"]
-    return result
 
 
 #: Function -> its epilogue, and the values that it read from outside.

@@ -98,3 +98,15 @@ def choosing(function: Callable[..., Any], given: Sequence[str], taken: Sequence
     exec(f"def choosing({', '.join(given)}):\n    return function({', '.join(taken)})\n", space)
     chosen: Callable[..., Any] = space["choosing"]
     return chosen
+
+
+def choosing_results(function: Callable[..., Any], numbers: tuple[int, ...]) -> Callable[..., Any]:
+    """Return a function that returns some of the results of another one."""
+    count = function.__code__.co_argcount
+    if function.__code__.co_flags & inspect.CO_VARARGS:  # the form for arrays
+        return lambda *given: tuple([function(*given)[k] for k in numbers])
+    given, space = ", ".join(f"x{k}" for k in range(count)), {"function": function}
+    chosen = ", ".join(f"found[{k}]" for k in numbers)
+    exec(f"def chosen({given}):\n    found = function({given})\n    return ({chosen},)\n", space)
+    result: Callable[..., Any] = space["chosen"]
+    return result

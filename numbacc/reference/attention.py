@@ -18,8 +18,16 @@ If do is the gradient of a loss with respect to o, and D[i] = do[i] · o[i], the
     dS[i, j] = P[i, j] (M[i, j] do[i] · v[j] - D[i])
     dq[i] = t Σ_j dS[i, j] k[j]        dk[j] = t Σ_i dS[i, j] q[i]        dbias = dS
 
-Gradients are summed over everything that shares a key, a value or a bias. The code works on blocks of rows, so it never
-stores the matrix of all scores. 16-bit floats are computed in float32 and rounded once, when a result is stored.
+A score function f and a mask function g change S before bias and slopes are added:
+
+    S[i, j] = f(t q[i] · k[j], batch, head, i, j, *elements) + ...     if g(batch, head, i, j), else -inf
+
+The statistics are then two numbers: the largest S of a row, and log Σ_j exp(S[i, j] - largest). Their sum would lose
+the second one where scores are very negative. The gradient of an element is dS df/d(element).
+
+Gradients are summed over everything that shares a key, a value, a bias or an operand. The code works on blocks of rows,
+so it never stores the matrix of all scores. 16-bit floats are computed in float32 and rounded once, when a result is
+stored.
 
 8-bit floats have scales, in the forward pass. S uses descale_q q and descale_k k. Weights are multiplied by scale_s
 before they are rounded to 8 bits:
@@ -35,7 +43,7 @@ Sources: Vaswani et al. 2017 (arXiv:1706.03762); Dao et al. 2022 (arXiv:2205.141
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -51,6 +59,8 @@ Array = NDArray[Any]
 
 #: Elements per block of scores.
 _BLOCK = 1 << 20
+#: Rows per block with a mask function: few, so that keys that none of them sees are left out.
+_SEEN = 128
 
 
 class Dropout(NamedTuple):
@@ -76,6 +86,35 @@ class Dropout(NamedTuple):
         return np.asarray(np.where(kept, real.type(1.0 / (1.0 - self.p)), real.type(0)))
 
 
+class ScoreMap(NamedTuple):
+    """A score function and a mask function, as one function of a score.
+
+    Attributes:
+        value: (score, *elements, batch, head, query, key) -> (the new score,).
+        gradient: (dS, score, *elements, batch, head, query, key) -> the gradients of the score and of all elements;
+            only needed by `backward`.
+        operands: arrays (batch, heads, queries, keys), where each length may be 1 instead.
+        wanted: the operands whose gradients are computed.
+        seen: (batch, head, rows) -> the first key that any of these rows sees, and the end of such keys; or None.
+    """
+
+    value: Callable[..., tuple[Array, ...]]
+    gradient: Callable[..., tuple[Array, ...]] | None
+    operands: Sequence[Array] = ()
+    wanted: tuple[int, ...] = ()
+    seen: Callable[[int, int, slice], tuple[int, int]] | None = None
+
+    def arguments(self, scores: Array, b: int, h: int, rows: slice, keys: slice) -> tuple[Any, ...]:
+        """Return the arguments of `value` for some rows and keys."""
+        parts = []
+        for each in self.operands:
+            part = each[_at(each, 0, b), _at(each, 1, h)]
+            part = part[rows if part.shape[0] > 1 else slice(None), keys if part.shape[1] > 1 else slice(None)]
+            parts.append(part if part.dtype.kind in "biu" else cast(part, scores.dtype))
+        i, j = np.arange(rows.start, rows.stop)[:, None], np.arange(keys.start, keys.stop)
+        return (scores, *parts, b, h, i, j)
+
+
 class Scores(NamedTuple):
     """The parameters that turn scores into probabilities.
 
@@ -86,6 +125,7 @@ class Scores(NamedTuple):
         slopes: ALiBi's number for each head; or None.
         queries, keys: the number of queries and keys of each sequence in the batch; None if all have full length.
         dropout: None for no dropout.
+        map: a score function or a mask function, or both; or None.
     """
 
     scale: float
@@ -95,6 +135,7 @@ class Scores(NamedTuple):
     queries: Sequence[int] | None = None
     keys: Sequence[int] | None = None
     dropout: Dropout | None = None
+    map: ScoreMap | None = None
 
 
 def least_kept(p: float) -> int:
@@ -114,7 +155,10 @@ def dropout_mask(dropout: Dropout) -> Array:
 
 
 class _Block(NamedTuple):
-    """Some rows of a head, the keys that any of them sees, and their scores (-inf for keys that a row does not see)."""
+    """Some rows of a head, the keys that any of them sees, and their scores (-inf for keys that a row does not see).
+
+    `raw` are the scores before a score function.
+    """
 
     b: int
     h: int
@@ -122,6 +166,7 @@ class _Block(NamedTuple):
     rows: slice
     keys: slice
     scores: Array
+    raw: Array
 
 
 def _blocks(q: Array, k: Array, how: Scores, real: np.dtype[Any]) -> Iterator[_Block]:
@@ -132,14 +177,24 @@ def _blocks(q: Array, k: Array, how: Scores, real: np.dtype[Any]) -> Iterator[_B
         queries = q.shape[2] if how.queries is None else int(how.queries[b])
         keys = k.shape[2] if how.keys is None else int(how.keys[b])
         step = max(1, _BLOCK // max(keys, 1))
+        if how.map is not None and how.map.seen is not None:
+            step = min(step, _SEEN)
         for h in range(heads):
             for top in range(0, queries, step):
                 rows = slice(top, min(top + step, queries))
                 columns = slice(*how.band.keys_of(rows.start, rows.stop - 1, queries, keys))
+                if how.map is not None and how.map.seen is not None:
+                    first, end = how.map.seen(b, h, rows)
+                    first = max(first, columns.start)
+                    columns = slice(first, max(first, min(end, columns.stop)))
                 if columns.start == columns.stop:
                     continue
                 scores = (cast(q[b, h, rows], real) @ cast(k[b, h // each, columns], real).T) * real.type(how.scale)
-                yield _Block(b, h, h // each, rows, columns, _masked(scores, b, h, rows, columns, queries, keys, how))
+                raw = scores
+                if how.map is not None:
+                    scores = how.map.value(*how.map.arguments(raw, b, h, rows, columns))[0].astype(real)
+                scores = _masked(scores, b, h, rows, columns, queries, keys, how)
+                yield _Block(b, h, h // each, rows, columns, scores, raw)
 
 
 def _masked(
@@ -181,24 +236,30 @@ def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
 
     Returns:
         o: (batch, heads, queries, v's d), with q's dtype. Rows after a sequence's end are 0.
-        statistics: (batch, heads, queries), with `compute_dtype`; -inf for those rows.
+        statistics: (batch, heads, queries), with `compute_dtype`; -inf for those rows. With a score function (2, batch,
+            heads, queries): the largest score of a row, and the logarithm of the sum; -inf and 0 for those rows.
     """
     real = compute_dtype(q.dtype)
     o = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
     stats = np.full(q.shape[:3], -np.inf, real)
+    rest = None if how.map is None else np.zeros_like(stats)
     with np.errstate(all="ignore"):
-        for b, h, group, rows, keys, scores in _blocks(q, k, how, real):
+        for b, h, group, rows, keys, scores, _ in _blocks(q, k, how, real):
             top = scores.max(axis=-1, keepdims=True)
             # In a row without a key the largest score is -inf, and differences are NaN. This is corrected below.
             weights = np.exp(scores - top)
             total = weights.sum(axis=-1, keepdims=True)
             is_empty = top == -np.inf
-            stats[b, h, rows] = np.where(is_empty, real.type(-np.inf), top + np.log(total))[:, 0]
+            if rest is None:
+                stats[b, h, rows] = np.where(is_empty, real.type(-np.inf), top + np.log(total))[:, 0]
+            else:
+                stats[b, h, rows] = top[:, 0]
+                rest[b, h, rows] = np.where(is_empty, real.type(0), np.log(total))[:, 0]
             shares = np.where(is_empty, real.type(0), weights / total)
             if how.dropout is not None:
                 shares = shares * how.dropout.factors(b, h, rows, keys, real)
             o[b, h, rows] = cast(shares @ cast(v[b, group, keys], real), o.dtype)
-    return o, stats
+    return o, stats if rest is None else np.stack((stats, rest))
 
 
 class Scaling(NamedTuple):
@@ -227,7 +288,7 @@ def forward_scaled(q: Array, k: Array, v: Array, how: Scores, scaling: Scaling) 
     stats = np.full(q.shape[:3], -np.inf, real)
     amax_s, amax_o = np.zeros(1, real), np.zeros(1, real)
     how = how._replace(scale=how.scale * scaling.descale_q * scaling.descale_k)
-    for b, h, group, rows, keys, scores in _blocks(q, k, how, real):
+    for b, h, group, rows, keys, scores, _ in _blocks(q, k, how, real):
         top = scores.max(axis=-1, keepdims=True)
         weights = np.exp(scores - top)
         total = weights.sum(axis=-1, keepdims=True)
@@ -242,12 +303,13 @@ def forward_scaled(q: Array, k: Array, v: Array, how: Scores, scaling: Scaling) 
 
 
 class Gradients(NamedTuple):
-    """The gradients with respect to q, k and v, with their shapes and dtypes, and to the bias (or None)."""
+    """The gradients with respect to q, k, v, the bias (or None) and operands, with their shapes and dtypes."""
 
     dq: Array
     dk: Array
     dv: Array
     dbias: Array | None
+    doperands: tuple[Array, ...] = ()
 
 
 def backward(
@@ -264,10 +326,15 @@ def backward(
     real = compute_dtype(q.dtype)
     dq, dk, dv = (np.zeros(each.shape, real) for each in (q, k, v))
     dbias = np.zeros(how.bias.shape, real) if bias_grad and how.bias is not None else None
+    sums = [] if how.map is None else [np.zeros(how.map.operands[k].shape, real) for k in how.map.wanted]
+    level_of, rest_of = (stats, None) if how.map is None else stats
     with np.errstate(all="ignore"):
-        for b, h, group, rows, keys, scores in _blocks(q, k, how, real):
-            level = cast(stats[b, h, rows], real)[:, None]
-            shares = np.where(level == -np.inf, real.type(0), np.exp(scores - level))
+        for b, h, group, rows, keys, scores, raw in _blocks(q, k, how, real):
+            level = cast(level_of[b, h, rows], real)[:, None]
+            apart = scores - level
+            if rest_of is not None:
+                apart = apart - cast(rest_of[b, h, rows], real)[:, None]
+            shares = np.where(level == -np.inf, real.type(0), np.exp(apart))
             slope, value = cast(do[b, h, rows], real), cast(v[b, group, keys], real)
             spread = slope @ value.T
             kept = shares
@@ -278,19 +345,31 @@ def backward(
             level = (slope * cast(o[b, h, rows], real)).sum(axis=-1, keepdims=True)
             ds = shares * (spread - level)
             if dbias is not None:
-                part = dbias[_at(dbias, 0, b), _at(dbias, 1, h)]
-                for axis, taken in enumerate((rows, keys)):
-                    if part.shape[axis] > 1:
-                        part = part[(slice(None),) * axis + (taken,)]
-                found = ds.sum(axis=0, keepdims=True) if part.shape[0] == 1 else ds
-                part += found.sum(axis=1, keepdims=True) if part.shape[1] == 1 else found
+                _add(dbias, ds, b, h, rows, keys)
+            if how.map is not None and how.map.gradient is not None:
+                ds, *parts = how.map.gradient(ds, *how.map.arguments(raw, b, h, rows, keys))
+                ds = ds.astype(real)
+                for total, number in zip(sums, how.map.wanted, strict=True):
+                    _add(total, parts[number].astype(real), b, h, rows, keys)
             ds = ds * real.type(how.scale)
             dq[b, h, rows] = ds @ cast(k[b, group, keys], real)
             dk[b, group, keys] += ds.T @ cast(q[b, h, rows], real)
     dq, dk, dv = (cast(found, given.dtype) for found, given in zip((dq, dk, dv), (q, k, v), strict=True))
     if dbias is not None and how.bias is not None:
         dbias = cast(dbias, how.bias.dtype)
-    return Gradients(dq, dk, dv, dbias)
+    if how.map is not None:
+        sums = [cast(each, how.map.operands[k].dtype) for each, k in zip(sums, how.map.wanted, strict=True)]
+    return Gradients(dq, dk, dv, dbias, tuple(sums))
+
+
+def _add(total: Array, found: Array, b: int, h: int, rows: slice, keys: slice) -> None:
+    """Add gradients of some scores of a head to those of an array that broadcasts to all scores."""
+    part = total[_at(total, 0, b), _at(total, 1, h)]
+    for axis, taken in enumerate((rows, keys)):
+        if part.shape[axis] > 1:
+            part = part[(slice(None),) * axis + (taken,)]
+    found = found.sum(axis=0, keepdims=True) if part.shape[0] == 1 else found
+    part += found.sum(axis=1, keepdims=True) if part.shape[1] == 1 else found
 
 
 # ---------------------------------------------------------------- memory layouts of sequences

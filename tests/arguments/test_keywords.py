@@ -95,7 +95,7 @@ def test_requests_have_the_options_of_their_functions(name):
         "out_dtype",
     }
     options = {each for each in own if own[each].kind is inspect.Parameter.KEYWORD_ONLY} - arrays
-    missing = options - {*asked} - {"tune", "seed", "offset", "return_saved"}
+    missing = options - {*asked} - {"tune", "seed", "offset", "return_saved", "operand_grads"}
     assert not missing and {"dtype"} <= {*asked} and "direction" not in asked
     for each in options & {*asked}:
         assert asked[each] == own[each]

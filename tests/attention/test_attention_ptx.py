@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import ptx
 import pytest
 
+from numbacc.attention.score_functions import parsed
+from numbacc.attention.unfused import score_task
+from numbacc.base.layout import layout, row_major_strides
 from numbacc.kernels.attention.spec import AttentionSpec
 from numbacc.kernels.attention.varlen import between, clamped, kept, negated, raised
+from numbacc.kernels.elementwise.geometry import make_order
 from numbacc.kernels.specs import KernelSpec
 
 pytestmark = pytest.mark.each_alone(paired=True)
@@ -56,6 +63,41 @@ def test_they_compile_to_their_own_precision(algorithm, dtype):
         assert dtype == "float64" or ".f64" not in found.text
         widths = {access.nbytes for access in found.accesses if access.space == "global"}
         assert widths <= {1, 2, 4, 8} or algorithm == "join"
+
+
+@pytest.mark.parametrize("algorithm", ["softmax", "weights", "slopes"])
+def test_statistics_in_two_parts(algorithm):
+    plain = spec(algorithm, dropout=False)
+    rest = (("rest", "float32"),)
+    changed = {"outputs": (*plain.outputs, *rest)} if algorithm == "softmax" else {"inputs": (*plain.inputs, *rest)}
+    one, two = ptx.compiled(plain), ptx.compiled(plain._replace(**changed))
+    assert ".f64" not in two.text
+    wide = "st" if algorithm == "softmax" else "ld"
+    counts = [sum(access[:2] == (wide, "global") for access in each.accesses) for each in (one, two)]
+    assert counts[1] == counts[0] + 1
+
+
+def test_functions_of_scores_compile_to_single_precision():
+    """Positions are integers, but products of them and of scores are computed in float32."""
+    shape, slopes, device = (2, 4, 128, 128), (1, 4, 1, 1), 0
+    scoring, _ = parsed(
+        lambda s, b, h, i, j, m: 5 * math.tanh(s / 5) + m * (j - i),
+        lambda b, h, i, j: j <= i and i - j < 100,
+        (np.ones((4, 1, 1), np.float32),), True, shape, -1, 0,
+    )  # fmt: skip
+
+    def lies(shape, dtype):
+        return layout(shape, row_major_strides(shape, np.dtype(dtype).itemsize), np.dtype(dtype), device)
+
+    scores, half, single = lies(shape, "float32"), lies(shape, "float16"), lies(slopes, "float32")
+    for formula, inputs, outputs in (
+        (scoring.function.formula, (scores, single), (scores,)),
+        (scoring.function.gradient_formula((0,)), (scores, scores, single), (half, scores)),
+    ):
+        found = ptx.compiled(make_order(score_task(formula, inputs, outputs, shape, "float32"), (0,) * 5, ()).kernel)
+        assert ".f64" not in found.text
+        accesses = [access.nbytes for access in found.accesses if access.space == "global"]
+        assert max(accesses) == 16
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

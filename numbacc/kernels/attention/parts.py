@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -185,3 +186,42 @@ def stats_storer(parts: Parts) -> Any:
         pass
 
     return cuda.jit(device=True)(nothing)
+
+
+def levels_storer(parts: Parts) -> Any:
+    """Return (addresses, coordinates, strides, largest, log sum), which stores the statistics if they are requested.
+
+    An output "rest" receives the log sum, and "stats" then the largest score; else "stats" receives their sum.
+    """
+    put, put_rest = stats_storer(parts), parts.store.get("rest")
+    if put_rest is None:
+
+        def joined(outs, coordinates, steps, top, rest):
+            put(outs, coordinates, steps, top + rest)
+
+        return cuda.jit(device=True)(joined)
+
+    def apart(outs, coordinates, steps, top, rest):
+        put(outs, coordinates, steps, top)
+        put_rest(outs, coordinates, steps, rest)
+
+    return cuda.jit(device=True)(apart)
+
+
+def share_of(parts: Parts) -> Function:
+    """Return (addresses, coordinates of a row, strides, score, level) -> the weight exp(score - level).
+
+    With an input "rest", "level" is only the largest score, and the log sum is subtracted after it.
+    """
+    real, rest = parts.real, parts.load.get("rest")
+    if rest is None:
+
+        def share(ins, at, steps, score, level):
+            return real(math.exp(score - level))
+
+        return cuda.jit(device=True)(share)  # type: ignore[no-any-return]
+
+    def share_of_two(ins, at, steps, score, level):
+        return real(math.exp((score - level) - rest(ins, at, steps)))
+
+    return cuda.jit(device=True)(share_of_two)  # type: ignore[no-any-return]

@@ -22,7 +22,19 @@ from ...runtime.launch_order import MAX_THREADS, WORDS
 from ..primitives.operands import operands, scalar_reader
 from ..specs import Kernel, words_of
 from .moves import join, mend, pack, sums, unpack, unpage
-from .parts import LOWEST, Parts, dropping, first_seen, larger, largest, lengths_of, scoring, stats_storer, total_of
+from .parts import (
+    LOWEST,
+    Parts,
+    dropping,
+    first_seen,
+    larger,
+    largest,
+    lengths_of,
+    levels_storer,
+    scoring,
+    share_of,
+    total_of,
+)
 from .spec import AttentionSpec
 
 
@@ -34,12 +46,12 @@ def _readers(parts: Parts) -> tuple[Any, Any, Any, Any]:
 def softmax(parts: Parts) -> Kernel:
     """Return the kernel of the weights (to be multiplied with the values) and statistics; it reads rows three times.
 
-    Outputs: "weights"; "stats" if requested.
+    Outputs: "weights"; "stats" if requested, and "rest" if they are in two parts.
     """
     real, store, unravel = parts.real, parts.store["weights"], operands((TABLE["int64"],), 1, 1, "int64").unravel
     lengths, score, factor, scalars = _readers(parts)
     zero, lowest, minus_infinity = real(0), real(LOWEST), real(-np.inf)
-    put_stats = stats_storer(parts)
+    put_stats = levels_storer(parts)
 
     def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, words):
         cells = cuda.shared.array(MAX_THREADS, real)
@@ -72,16 +84,17 @@ def softmax(parts: Parts) -> Kernel:
             store(outs, at, out_steps, weight)
             column += threads
         if thread == 0:
-            put_stats(outs, place + (0,), out_steps, minus_infinity if is_empty else top + real(math.log(total)))
+            level, rest = (minus_infinity, zero) if is_empty else (top, real(math.log(total)))
+            put_stats(outs, place + (0,), out_steps, level, rest)
 
     return kernel
 
 
 def weights(parts: Parts) -> Kernel:
-    """Return the kernel that recomputes the weights from the statistics "level"."""
+    """Return the kernel that recomputes the weights from the statistics "level", and "rest" if they are two."""
     real, store, unravel = parts.real, parts.store["weights"], operands((TABLE["int64"],), 1, 1, "int64").unravel
     lengths, score, factor, scalars = _readers(parts)
-    zero, lowest, load_level = real(0), real(LOWEST), parts.load["level"]
+    zero, lowest, load_level, share = real(0), real(LOWEST), parts.load["level"], share_of(parts)
 
     def kernel(ins, outs, in_steps, out_steps, shape, lower, upper, right, first, start, queries, words):
         given, threads = scalars(words), cuda.blockDim.x
@@ -96,7 +109,7 @@ def weights(parts: Parts) -> Kernel:
         while column < width:
             at, weight = place + (column,), zero
             if begin <= column < end:
-                weight = real(math.exp(score(ins, at, in_steps, start) - level))
+                weight = share(ins, place + (0,), in_steps, score(ins, at, in_steps, start), level)
                 weight *= factor(ins, in_steps, at, first + row, width, given)
             store(outs, at, out_steps, weight)
             column += threads
@@ -132,7 +145,7 @@ def slopes(parts: Parts) -> Kernel:
     real, store, unravel = parts.real, parts.store["slopes"], operands((TABLE["int64"],), 1, 1, "int64").unravel
     lengths, score, factor, scalars = _readers(parts)
     zero, lowest, load_level, spread = real(0), real(LOWEST), parts.load["level"], parts.load["spread"]
-    do, o, again = parts.load["do"], parts.load["o"], parts.store.get("sums")
+    do, o, again, share = parts.load["do"], parts.load["o"], parts.store.get("sums"), share_of(parts)
 
     def nothing(outs, coordinates, steps, value):
         pass
@@ -162,7 +175,8 @@ def slopes(parts: Parts) -> Kernel:
                 kept = factor(ins, in_steps, at, first + row, width, given)
                 # Dropped weights get a gradient of 0, even if `spread` is infinite or NaN there.
                 own = spread(ins, at, in_steps) * kept if kept != zero else zero
-                slope = real(math.exp(score(ins, at, in_steps, start) - level)) * (own - total)
+                weight = share(ins, place + (0,), in_steps, score(ins, at, in_steps, start), level)
+                slope = weight * (own - total)
             store(outs, at, out_steps, slope)
             keep(outs, at, out_steps, slope)
             column += threads
