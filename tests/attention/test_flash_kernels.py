@@ -37,21 +37,35 @@ def hopper():
 
 
 def cap(s, b, h, q, k):
-    return 2 * math.tanh(s / 2)
+    return (2 * math.tanh(s / 2),)
 
 
-def alibi(s, b, h, q, k, slope):
-    return s + slope * (k - q)
+def cap_gradient(g, s, b, h, q, k):
+    t = math.tanh(s / 2)
+    return (g * (1 - t * t),)
 
 
-def relative(s, b, h, q, k, bias, slope):
-    return s * slope + bias
+def alibi(s, slope, b, h, q, k):
+    return (s + slope * (k - q),)
 
 
-def same_document(b, h, q, k, first, second):
-    return first == second
+def alibi_gradient(g, s, slope, b, h, q, k):
+    return g, g * (k - q)
 
 
+def relative(s, bias, slope, b, h, q, k):
+    return (s * slope + bias,)
+
+
+def relative_gradient(g, s, bias, slope, b, h, q, k):
+    return g * slope, g, g * s
+
+
+def same_document(first, second, b, h, q, k):
+    return (first == second,)
+
+
+SLOPES = {cap: cap_gradient, alibi: alibi_gradient, relative: relative_gradient}
 #: Score functions in float64.
 NUMPY = {
     None: lambda s, q, k: s,
@@ -93,6 +107,7 @@ class Case:
         self.causal, self.shift, self.right, self.lengths = causal, shift, right, lengths
         self.q = normal((batch, heads, queries, dim), dtype, 1)
         self.k, self.v = normal((batch, kv_heads, keys, dim), dtype, 2), normal((batch, kv_heads, keys, dim), dtype, 3)
+        self.skipped = int(low > 0)
         if low:  # all scores are near -low; sums of products are exact in float32
             self.q[...], self.k[...] = np.sign(self.q.astype(float)), np.sign(self.k.astype(float))
             self.q[..., 0], self.k[..., 0] = -math.sqrt(low), math.sqrt(low) * math.sqrt(dim)
@@ -126,12 +141,15 @@ class Case:
         self.out = np.einsum("bhqk,bhkd->bhqd", self.p, v)
         self.wide = q, k, v
 
-    def problem(self, first, gradients=(), score=None, down=False):
-        """The problem whose operands, map and lengths are arrays number `first` and following, and these arrays."""
-        arrays, views = list(self.operands), []
-        for number, each in enumerate(self.operands):
-            steps = tuple(int(step) if n > 1 else 0 for step, n in zip(each.strides, each.shape, strict=True))
-            views.append(flash.Elements(first + number, each.dtype.name, steps))
+    def problem(self, first, is_backward=False):
+        """The problem whose operands, map and lengths are arrays number `first` and following, and these arrays.
+
+        In the backward pass, gradients of operands come first.
+        """
+        sums = [np.zeros(each.shape, np.float32) for each in self.operands[: self.taken]] if is_backward else []
+        arrays, taken, down = [*sums, *self.operands], len(sums), is_backward
+        every = [flash.Elements(first + number, each.dtype.name, steps_of(each)) for number, each in enumerate(arrays)]
+        gradients, views = tuple(enumerate(every[:taken])), every[taken:]
         blocks = lengths = None
         found = self.map_down if down else self.map
         if found:
@@ -141,17 +159,20 @@ class Case:
         if self.lengths:
             lengths = first + len(arrays), first + len(arrays) + 1
             arrays += [np.array(each, np.int32) for each in self.lengths]
-        function = score or self.score
         made = flash.FlashProblem(
-            np.dtype(self.dtype).name, self.shape, self.scale, None if function is None else formula(function),
-            None if self.mask is None else formula(self.mask), self.causal, self.shift, self.right, tuple(views),
+            np.dtype(self.dtype).name, self.shape, self.scale, formula(self.score), formula(SLOPES.get(self.score)),
+            formula(self.mask), self.causal, self.shift, self.right, tuple(views),
             gradients, blocks, lengths,
         )  # fmt: skip
         return made, arrays
 
 
+def steps_of(array):
+    return tuple(int(step) if n > 1 else 0 for step, n in zip(array.strides, array.shape, strict=True))
+
+
 def formula(function):
-    return Formula(function.__name__, function)
+    return None if function is None else Formula(function.__name__, function)
 
 
 def views(arrays):
@@ -179,9 +200,50 @@ def forward(case):
     return run(flash.forward_order(problem, *views(matrices), 4, 0), arrays, (3, 4))
 
 
-def close(found, exact, dtype):
+def close(found, exact, dtype, factor=1):
     error = np.abs(found.astype(float) - exact).max()
-    assert error <= (8e-3 if dtype is BF16 else 1.5e-3) * np.abs(exact).max(), (error, np.abs(exact).max())
+    assert error <= factor * (8e-3 if dtype is BF16 else 1.5e-3) * np.abs(exact).max(), (error, np.abs(exact).max())
+
+
+def backward(case, out, stats):
+    """dq, dk, dv and the gradients of operands."""
+    batch, heads, _, queries, _, dim = case.shape
+    problem, more = case.problem(12, True)
+    matrices = [case.q, case.k, case.v, case.dout, out]
+    matrices += [poisoned(each.shape, case.dtype) for each in (case.q, case.k, case.v)]
+    prepared = poisoned((batch, heads, -(-queries // 128), 2, 3, 64))
+    whole = [*matrices, stats, prepared, poisoned((batch, heads, queries, dim)), np.zeros(1), *more]
+    arrays = [numbacc.asarray(each) for each in whole]
+    q, k, v, dout, out, dq, dk, dv = views(matrices)
+    run(flash.prepare_order(problem, out, dout, 8, 9, 10, 0), arrays, (9, 10))
+    gradients = range(12, 12 + len(problem.gradients))
+    run(flash.backward_order(problem, q, k, v, dout, dk, dv, 9, 10, 0), arrays, (6, 7, 10, *gradients))
+    run(flash.finish_order(problem, 10, dq, 0), arrays, (5,))
+    return [numbacc.asnumpy(arrays[number]) for number in (5, 6, 7, *gradients)]
+
+
+def exact_gradients(case, out):
+    q, k, v = case.wide
+    batch, _, kv_heads, *_ = case.shape
+    dout = case.dout.astype(float)
+    dp = np.einsum("bhqd,bhkd->bhqk", dout, v)
+    # The kernel uses rowsum(dO * O) of the rounded O, as all flash attention does.
+    dx = case.p * (dp - (dout * out.astype(float)).sum(-1, keepdims=True))
+    i, j = case.positions
+    operands = [each.astype(float) for each in case.operands[: case.taken]]
+    ds, more = dx, []
+    if case.score is cap:
+        ds = dx * (1 - np.tanh(case.s / 2) ** 2)
+    elif case.score is alibi:
+        more = [dx * (j - i)]
+    elif case.score is relative:
+        ds, more = dx * operands[1], [dx, dx * case.s]
+    together = lambda x: x.reshape(batch, kv_heads, -1, *x.shape[2:]).sum(2)  # noqa: E731
+    yield case.scale * np.einsum("bhqk,bhkd->bhqd", ds, k)
+    yield together(case.scale * np.einsum("bhqk,bhqd->bhkd", ds, q))
+    yield together(np.einsum("bhqk,bhqd->bhkd", case.p, dout))
+    for operand, each in zip(operands, more, strict=True):
+        yield each.sum(tuple(d for d in range(4) if operand.shape[d] == 1), keepdims=True)
 
 
 CASES = {
@@ -214,6 +276,16 @@ def test_forward(hopper, name):
     assert (np.abs(log_sum - exact) <= 2e-6 * np.maximum(np.abs(case.top[..., 0]), 5)).all()
     # The maximum alone may be rounded; the sums do not depend on that.
     assert (total[case.total[..., 0] == 0] == 0).all()
+
+
+@pytest.mark.sampled(98, simulated=4)
+@pytest.mark.parametrize("name", CASES)
+def test_backward(hopper, name):
+    case = CASES[name]()
+    out, stats = forward(case)
+    for found, exact in zip(backward(case, out, stats), exact_gradients(case, out), strict=True):
+        # The first column of very large keys has what rounding leaves of the sum of a row's gradients, which is 0.
+        close(found[..., case.skipped :], exact[..., case.skipped :], case.dtype, 2)
 
 
 # ---------------------------------------------------------------- machine code

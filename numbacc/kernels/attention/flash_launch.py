@@ -64,7 +64,7 @@ class FlashProblem(NamedTuple):
         dtype: of all matrices.
         shape: (batch, heads, heads of keys and values, queries, keys, head dimension).
         scale: factor of the scores, positive.
-        score, mask: as in `FlashSpec`.
+        score, slopes, mask: as in `FlashSpec`.
         is_causal: whether a query sees only keys up to its own position + shift + right (keys - queries).
         shift, right: integers.
         operands: arrays of elements.
@@ -77,6 +77,7 @@ class FlashProblem(NamedTuple):
     shape: tuple[int, int, int, int, int, int]
     scale: float
     score: Any = None
+    slopes: Any = None
     mask: Any = None
     is_causal: bool = False
     shift: int = 0
@@ -95,8 +96,10 @@ def supports(problem: FlashProblem, direction: str) -> bool:
 def spec_of(problem: FlashProblem, direction: str) -> FlashSpec:
     """Return the spec of a kernel."""
     gradients = tuple([(number, _kind(each)) for number, each in problem.gradients])
+    gradients = gradients if direction == "backward" else ()
     return FlashSpec(
-        direction, problem.dtype, problem.shape[5], problem.score, problem.mask,
+        direction, problem.dtype, problem.shape[5], problem.score,
+        problem.slopes if direction == "backward" else None, problem.mask,
         tuple([each.dtype for each in problem.operands]), gradients, problem.is_causal, problem.blocks is not None,
         problem.lengths is not None,
     )  # fmt: skip
@@ -157,3 +160,63 @@ def scales(problem: FlashProblem) -> tuple[float, float]:
 def rows_of(n: int) -> int:
     """Return the number of rows of a block map."""
     return -(-n // BLOCK)
+
+
+def backward_order(
+    problem: FlashProblem,
+    q: Matrices,
+    k: Matrices,
+    v: Matrices,
+    dout: Matrices,
+    dk: Matrices,
+    dv: Matrices,
+    prepared: int,
+    dq: int,
+    device: int,
+) -> TensorOrder:
+    """Return the launch of the backward pass, after that of `prepare_order`.
+
+    Args:
+        prepared: number of the array that `prepare_order` fills.
+        dq: number of a contiguous float32 array (batch, heads, queries, head dimension), to which the kernel adds the
+            gradient of queries divided by the scale: `finish_order` multiplies and converts it.
+    """
+    spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "backward"), problem.shape
+    grid = rows_of(keys) * batch * kv_heads
+    parameters = (
+        _map(problem, q, heads, queries, ROWS), _map(problem, k, kv_heads, keys, BLOCK),
+        _map(problem, v, kv_heads, keys, BLOCK), _map(problem, dout, heads, queries, ROWS),
+        _map(problem, dk, kv_heads, keys, ROWS), _map(problem, dv, kv_heads, keys, ROWS),
+        AddressOf(prepared), AddressOf(dq), *_elements(problem.operands),
+        *_elements(tuple([view for _, view in problem.gradients])), *_rest(problem), *scales(problem),
+    )  # fmt: skip
+    return TensorOrder(spec, device, (grid, 1, 1), (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
+
+
+def prepare_order(
+    problem: FlashProblem, out: Matrices, dout: Matrices, stats: int, prepared: int, dq: int, device: int
+) -> TensorOrder:
+    """Return the launch that computes rowsum(out * dout), and sets the sums of gradients of queries to zero.
+
+    Args:
+        stats: number of the array of the forward pass.
+        prepared: number of a float32 array (batch, heads, blocks of 128 queries, 2, 3, 64). For each query it gets the
+            maximum, the reciprocal of the sum, and rowsum(out * dout); zeros beyond the last query.
+        dq: as in `backward_order`.
+    """
+    spec, (batch, heads, _, queries, *_) = spec_of(problem, "prepare"), problem.shape
+    count = batch * heads * rows_of(queries) * BLOCK
+    steps = [AddressOf(out.number), *out.steps, AddressOf(dout.number), *dout.steps]
+    parameters = (
+        *steps, AddressOf(stats), AddressOf(prepared), AddressOf(dq), queries, rows_of(queries) * BLOCK, heads,
+        4 * batch * heads * queries,
+    )  # fmt: skip
+    return TensorOrder(spec, device, (count // 8, 1, 1), (spec.threads, 1, 1), (1, 1, 1), 0, parameters)
+
+
+def finish_order(problem: FlashProblem, sums: int, dq: Matrices, device: int) -> TensorOrder:
+    """Return the launch that multiplies the sums of gradients of queries by the scale, and converts them."""
+    spec, (batch, heads, _, queries, *_) = spec_of(problem, "finish"), problem.shape
+    count = batch * heads * queries
+    parameters = (AddressOf(sums), AddressOf(dq.number), *dq.steps, queries, heads, count, problem.scale)
+    return TensorOrder(spec, device, (-(-count // 8), 1, 1), (spec.threads, 1, 1), (1, 1, 1), 0, parameters)

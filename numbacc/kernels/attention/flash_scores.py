@@ -10,7 +10,7 @@ import numpy as np
 from ...base import _numba
 from ...base._numba import types
 from ..primitives.device.block_state import block, global_bytes
-from ..primitives.device.emitting import Emitter, composed, generated, literal, ptx, tuple_type
+from ..primitives.device.emitting import Emitter, composed, generated, literal, ptx
 from ..primitives.device.fragments import position, unliteral
 from ..primitives.device.matrices import stmatrix_x4_xor
 from ..primitives.specialize import specialize
@@ -19,7 +19,6 @@ from .flash_spec import BLOCK, FlashSpec
 __all__ = [
     "NOTHING",
     "ld_int32",
-    "ld_shared_columns",
     "map_tile",
     "red_add",
     "red_add_pair",
@@ -76,7 +75,7 @@ def ld_float16(address: int) -> Any:
     return np.float32(global_bytes(address, 2).view(np.float16)[0])
 
 
-_LOADS = {"float32": ld_float32, "int32": ld_int32, "bfloat16": ld_bfloat16, "float16": ld_float16}
+LOADS = {"float32": ld_float32, "int32": ld_int32, "bfloat16": ld_bfloat16, "float16": ld_float16}
 
 
 @ptx("red.global.add.f32 [$0], $1;", "i64", "f32")
@@ -94,64 +93,48 @@ def red_add_pair(address: int, x: float, y: float) -> None:
 # ---------------------------------------------------------------- tiles of sums
 
 
-def _columns(address: Any, tiles: Any) -> Any:
-    count = literal(tiles, "tiles")
-    result = tuple_type("f32", 2 * count)
-
-    def emit(e: Emitter, address: Any, _: Any) -> Any:
-        text = "ld.shared.v2.f32 {{$0, $1}}, [$2+{}];"
-        return e.tuple(result, [x for k in range(count) for x in e.asm_many(text.format(32 * k), [address], e.f32, 2)])
-
-    return result(types.uint32, tiles), emit
-
-
-@generated(_columns)
-def ld_shared_columns(address: int, tiles: int) -> tuple[Any, ...]:
-    """Load the float32 of the thread's columns of a fragment of sums from shared memory.
-
-    Args:
-        address: of the number of the thread's first column, 2 (lane % 4).
-        tiles: number of tiles of 8 columns, a constant.
-    """
-    places = int(address) + 32 * np.arange(tiles)[:, None] + np.arange(8)
-    return tuple(np.ascontiguousarray(block().read(places.ravel(), "ld.shared")).view(np.float32))
-
-
 def _map_tile(typing: Any, function: Any, fragments: Any, columns: Any, tiles: Any, more: Any) -> Any:
     wide, more = literal(tiles, "tiles"), unliteral(more)
-    count = len(fragments[0])
-    kinds = [*[each.dtype for each in fragments], *[each.dtype for each in columns], types.int32, types.int32, *more]
+    count, heads = len(fragments[0]), types.UniTuple(types.uint32, len(columns))
+    kinds = [*[each.dtype for each in fragments], *[types.float32] * len(columns), types.int32, types.int32, *more]
     call = function.get_call_type(typing, tuple(kinds), {})
     results = len(call.return_type)
     result = types.UniTuple(types.UniTuple(types.float32, count), results)
 
-    def emit(e: Emitter, _: Any, values: Any, of_columns: Any, __: Any, rest: Any) -> Any:
-        code, given = e.function(function, call), e.items(rest)
-        items, heads = [e.items(each) for each in e.items(values)], [e.items(each) for each in e.items(of_columns)]
+    def emit(e: Emitter, _: Any, values: Any, addresses: Any, __: Any, rest: Any) -> Any:
+        code, given, items = e.function(function, call), e.items(rest), [e.items(each) for each in e.items(values)]
         found: list[list[Any]] = [[] for _ in range(results)]
         for k in range(count):
             row, column = position(k, wide)
-            place = column // 8 * 2 + column % 8
-            numbers = [*[each[k] for each in items], *[each[place] for each in heads]]
+            if k % 4 == 0:  # only now, so that few registers hold them
+                text = f"ld.shared.v2.f32 {{$0, $1}}, [$2+{column * 4}];"
+                pairs = [e.asm_many(text, [each], e.f32, 2) for each in e.items(addresses)]
+            numbers = [*[each[k] for each in items], *[each[column % 8] for each in pairs]]
             made = code([*numbers, e.constant(row), e.constant(column), *given])
             for target, each in zip(found, e.items(made), strict=True):
                 target.append(each)
         return e.tuple(result, [e.tuple(result.dtype, each) for each in found])
 
-    return result(function, fragments, columns, tiles, more), emit
+    return result(function, fragments, heads, tiles, more), emit
 
 
 @generated(_map_tile)
 def map_tile(function: Any, fragments: Any, columns: Any, tiles: int, more: Any) -> Any:
     """Return a tuple of fragments: those of the results of a function for all numbers of fragments of sums.
 
-    The function gets a number of each fragment, one of each tuple in `columns` (two for each tile of 8 columns), the
-    row and the column from the thread's first, and `more`. It returns a tuple of float32.
+    The function gets a number of each fragment, one of each row of numbers in shared memory, the row and the column
+    from the thread's first, and `more`. It returns a tuple of float32.
+
+    Args:
+        columns: shared addresses of the float32 for the thread's first column, 2 (lane % 4).
+        tiles: number of tiles of 8 columns, a constant.
     """
-    rows = []
+    rows, places = [], 32 * np.arange(tiles)[:, None] + np.arange(8)
+    heads = [np.ascontiguousarray(block().read((int(at) + places).ravel(), "ld.shared")) for at in columns]
     for k in range(len(fragments[0])):
         row, column = position(k, tiles)
-        numbers = [each[k] for each in fragments] + [each[column // 8 * 2 + column % 8] for each in columns]
+        numbers = [each[k] for each in fragments]
+        numbers += [each.view(np.float32)[column // 8 * 2 + column % 8] for each in heads]
         rows.append(function(*numbers, row, column, *more))
     return tuple(zip(*rows, strict=True))
 
@@ -183,11 +166,10 @@ def scoring(spec: FlashSpec, is_partial: bool) -> Any:
     """Return the device function of one score.
 
     It is f(x, query, key, first_query, first_key, batch, head, starts, query_steps, key_steps, scale, rows, columns,
-    ahead) -> (score, ...). `query` and `key` count from the first ones of the thread's tile. `starts` are addresses of
-    the operands' elements of this batch element and head, and the steps those along queries and keys. `rows` and
-    `columns` count queries and keys from the tile's first to the last; a query sees keys up to `ahead` more than its
-    own number. In the backward kernel, keys come before queries, and the results are the score, its derivative and
-    those for operands; it has no scale without a formula.
+    ahead) -> the new score. `query` and `key` count from the first ones of the thread's tile; in the backward kernel,
+    the key comes first. `starts` are addresses of the operands' elements of this batch element and head, and the steps
+    those along queries and keys. `rows` and `columns` count queries and keys from the tile's first to the last; with a
+    causal mask, a query sees keys up to `ahead` more than its own number.
     """
     forward, names = spec.direction == "forward", [f"x{k}" for k in range(len(spec.operands))]
     order = "query, key" if forward else "key, query"
@@ -195,8 +177,7 @@ def scoring(spec: FlashSpec, is_partial: bool) -> Any:
         f"def scored(x, {order}, first_query, first_key, batch, head, starts, query_steps, key_steps, scale, rows,",
         "           columns, ahead):",
     ]
-    space: dict[str, Any] = {"real": np.float32, "whole": np.int32, "NOTHING": NOTHING, "ONE": np.float32(1)}
-    space["ZERO"] = np.float32(0)
+    space: dict[str, Any] = {"real": np.float32, "whole": np.int32, "NOTHING": NOTHING}
     if is_partial:
         lines.append("    visible = (query < rows) & (key < columns)")
         if spec.is_causal:
@@ -207,34 +188,22 @@ def scoring(spec: FlashSpec, is_partial: bool) -> Any:
                 "    key = max(min(key, columns - 1), -first_key)",
             ]
     for k, (name, dtype) in enumerate(zip(names, spec.operands, strict=True)):
-        space[f"load_{name}"] = _LOADS[dtype]
+        space[f"load_{name}"] = LOADS[dtype]
         place = f"(first_query + query) * query_steps[{k}] + (first_key + key) * key_steps[{k}]"
         lines.append(f"    {name} = load_{name}(starts[{k}] + {place})")
-    elements = "".join(f", {name}" for name in names)
+    elements = "".join(f"{name}, " for name in names)
     if is_partial and spec.mask is not None:
         space["mask"] = specialize(spec.mask.function, "float32", True, inline=True)
-        lines.append(
-            f"    visible = visible & bool(mask(whole(batch), whole(head), whole(first_query + query), "
-            f"whole(first_key + key){elements}))"
-        )
-    if spec.score is None:
-        lines.append("    y = x")
-        rest = "" if forward else ", ONE"
-    else:
+        given = "whole(batch), whole(head), whole(first_query + query), whole(first_key + key)"
+        lines.append(f"    visible = visible & bool(mask({elements}{given})[0])")
+    y = "x"
+    if spec.score is not None:
         space["score"] = specialize(spec.score.function, "float32", True, inline=True)
-        given = "real(first_query) + real(query), real(first_key) + real(key)"
-        call = f"score(x * scale, real(batch), real(head), {given}{elements})"
-        if forward:
-            lines.append(f"    y = real({call})")
-            rest = ""
-        else:
-            lines += [f"    results = {call}", "    y = real(results[0])"]
-            rest = "".join(
-                f", real(results[{1 + k}])" + (" if visible else ZERO" if is_partial else "")
-                for k in range(1 + len(spec.gradients))
-            )
-    shown = "y if visible else NOTHING" if is_partial else "y"
-    lines.append(f"    return {shown}" if forward else f"    return ({shown}{rest},)")
+        # Indices are float32, which is exact up to 2^24: the product of an integer and a float32 would be a float64.
+        given = "real(batch), real(head), real(first_query) + real(query), real(first_key) + real(key)"
+        y = f"real(score(x * scale, {elements}{given})[0])"
+    lines.append(f"    y = {y}")
+    lines.append("    return y if visible else NOTHING" if is_partial else "    return y")
     exec("\n".join([*lines, ""]), space)
     return composed(space["scored"])
 

@@ -19,6 +19,7 @@ class _FlashFields(NamedTuple):
     dtype: str
     head_dim: int
     score: Any = None
+    slopes: Any = None
     mask: Any = None
     operands: tuple[str, ...] = ()
     gradients: tuple[tuple[int, str], ...] = ()
@@ -31,12 +32,15 @@ class FlashSpec(_FlashFields, Spec):
     """A kernel of flash attention.
 
     Attributes:
-        direction: "forward" or "backward".
+        direction: "forward", "backward"; "prepare" and "finish" before and after the latter.
         dtype: of queries, keys, values and results: "bfloat16" or "float16".
         head_dim: 64, 128 or 256.
-        score: the formula of (score, batch, head, query, key, *elements), or None. In the backward kernel, it returns
-            the new score, its derivative for the score, and those for the elements in `gradients`.
-        mask: the formula of (batch, head, query, key, *elements) that says whether the query sees the key, or None.
+        score: the formula of (score, *elements, batch, head, query, key) -> (new score,), or None. All are float32,
+            but elements of int32 arrays. The score is scale * (query . key).
+        slopes: the formula of its gradients, (gradient, score, *elements, batch, head, query, key) -> (gradient of the
+            score, *gradients of elements). None in the forward kernel.
+        mask: the formula of (*elements, batch, head, query, key) -> (whether the query sees the key,), or None. The
+            indices are int32.
         operands: dtypes of the arrays of elements.
         gradients: (operand, kind) of those whose gradients are computed. The kind is "head" if the array has one
             element for all queries and keys, "key" if it has one for all queries, and otherwise "each".
@@ -49,7 +53,7 @@ class FlashSpec(_FlashFields, Spec):
 
     @property
     def module(self) -> str:
-        return f"kernels/attention/flash_{self.direction}"
+        return f"kernels/attention/flash_{'rows' if self.direction in ('prepare', 'finish') else self.direction}"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -77,8 +81,8 @@ class FlashSpec(_FlashFields, Spec):
 
     @property
     def threads(self) -> int:
-        """Threads of a block: two warpgroups multiply, one loads."""
-        return 384
+        """Threads of a block: two warpgroups multiply, one loads. Before and after, each of 8 warps has a row."""
+        return 256 if self.direction in ("prepare", "finish") else 384
 
     @property
     def launch_bounds(self) -> tuple[int, int]:

@@ -1,0 +1,132 @@
+"""The derivative of a score function in the registers of the backward kernel, and sums in global memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base._numba import types
+from ..primitives.device.block_state import global_bytes
+from ..primitives.device.collectives import shfl_bfly
+from ..primitives.device.emitting import Emitter, composed, generated, literal
+from ..primitives.device.fragments import fragment_reduce_rows, quad_reduce
+from ..primitives.specialize import specialize
+from .flash_scores import LOADS, red_add
+from .flash_spec import FlashSpec
+
+__all__ = ["adding", "chain", "red_fragment"]
+
+
+def _red_fragment(sums: Any, address: Any, pitch: Any, columns: Any, rows: Any) -> Any:
+    wide, apart = literal(columns, "columns"), literal(pitch, "pitch")
+
+    def emit(e: Emitter, sums: Any, address: Any, _: Any, __: Any, rows: Any) -> None:
+        items = e.items(sums)
+        for half in range(2):
+            for j in range(wide):
+                text = f"{{ .reg .pred on; setp.gt.s64 on, $3, {8 * half};\n"
+                text += f"@on red.global.add.v2.f32 [$0+{8 * half * apart + 32 * j}], {{$1, $2}}; }}"
+                e.asm(text, [address, *items[4 * j + 2 * half : 4 * j + 2 * half + 2], rows])
+
+    return types.void(sums, types.int64, pitch, columns, types.int64), emit
+
+
+@generated(_red_fragment)
+def red_fragment(sums: tuple[Any, ...], address: int, pitch: int, columns: int, rows: int) -> None:
+    """Add a fragment of 16 rows of sums for each warp to a matrix of float32 in global memory.
+
+    Args:
+        address: of the thread's first row and column, a multiple of 8.
+        pitch: bytes from one row to the next, a constant.
+        columns: tiles of 8 columns, a constant.
+        rows: how many rows there are from the thread's first row on.
+    """
+    for k, x in enumerate(sums):
+        row, column = k % 4 // 2 * 8, k // 4 % columns * 8 + k % 2
+        if row < rows:
+            global_bytes(address + row * pitch + 4 * column, 4).view(np.float32)[0] += x
+
+
+def chain(spec: FlashSpec, is_partial: bool) -> Any:
+    """Return the device function that multiplies the gradient of a score by the score function's derivatives.
+
+    It is f(x, dy, key, query, first_query, first_key, batch, head, starts, query_steps, key_steps, scale, rows,
+    columns, ends, end_queries, end_keys) -> (dx, ...). `ends` are addresses of the gradients of operands. Gradients of
+    kind "each" are added there; those of the other kinds are returned.
+    """
+    names = [f"x{k}" for k in range(len(spec.operands))]
+    lines = [
+        "def graded(x, dy, key, query, first_query, first_key, batch, head, starts, query_steps, key_steps, scale,",
+        "           rows, columns, ends, end_queries, end_keys):",
+    ]
+    if spec.slopes is None:
+        lines.append("    return (dy,)")
+        space: dict[str, Any] = {}
+    else:
+        slopes = specialize(spec.slopes.function, "float32", True, inline=True)
+        space = {"slopes": slopes, "real": np.float32, "ZERO": np.float32(0), "red_add": red_add}
+        if is_partial and names:
+            lines += [
+                "    query = max(min(query, rows - 1), -first_query)",
+                "    key = max(min(key, columns - 1), -first_key)",
+            ]
+        for k, (name, dtype) in enumerate(zip(names, spec.operands, strict=True)):
+            space[f"load_{name}"] = LOADS[dtype]
+            place = f"(first_query + query) * query_steps[{k}] + (first_key + key) * key_steps[{k}]"
+            lines.append(f"    {name} = load_{name}(starts[{k}] + {place})")
+        elements = "".join(f"{name}, " for name in names)
+        given = "real(batch), real(head), real(first_query) + real(query), real(first_key) + real(key)"
+        lines.append(f"    found = slopes(dy, x * scale, {elements}{given})")
+        results = ["real(found[0])"]
+        for k, (operand, kind) in enumerate(spec.gradients):
+            if kind == "each":
+                place = f"(first_query + query) * end_queries[{k}] + (first_key + key) * end_keys[{k}]"
+                # Where the score has no gradient, as beyond the arrays, there is nothing to add.
+                lines += ["    if dy != ZERO:", f"        red_add(ends[{k}] + {place}, real(found[{1 + operand}]))"]
+            else:
+                results.append(f"real(found[{1 + operand}])")
+        shown = [f"{each} if dy != ZERO else ZERO" if is_partial else each for each in results]
+        lines.append(f"    return ({', '.join(shown)},)")
+    exec("\n".join([*lines, ""]), space)
+    return composed(space["graded"])
+
+
+def adding(spec: FlashSpec, tiles: int) -> Any:
+    """Return the device function that adds a tile's gradients of operands of kinds "head" and "key".
+
+    It is f(found, ends, end_keys, key, columns, lane): `found` are the results of `chain` for all numbers of a thread.
+    """
+
+    @composed
+    def plus(x, y):
+        return x + y
+
+    @composed
+    def add_by_key(sums, address, step, key, columns, lane):
+        two = quad_reduce(plus, fragment_reduce_rows(plus, sums, tiles))
+        if lane & 3 == 0:
+            if columns > 0:
+                red_add(address + key * step, two[0])
+            if columns > 8:
+                red_add(address + (key + 8) * step, two[1])
+
+    @composed
+    def add_by_head(sums, address, lane):
+        two = fragment_reduce_rows(plus, sums, tiles)
+        total = two[0] + two[1]
+        for bit in range(5):
+            total += shfl_bfly(total, 1 << bit)
+        if lane == 0:
+            red_add(address, total)
+
+    lines, taken = ["def add_sums(found, ends, end_keys, key, columns, lane):", "    pass"], 1
+    for k, (_, kind) in enumerate(spec.gradients):
+        if kind == "key":
+            lines.append(f"    add_by_key(found[{taken}], ends[{k}], end_keys[{k}], key, columns, lane)")
+        elif kind == "head":
+            lines.append(f"    add_by_head(found[{taken}], ends[{k}], lane)")
+        taken += kind != "each"
+    space = {"add_by_key": add_by_key, "add_by_head": add_by_head}
+    exec("\n".join([*lines, ""]), space)
+    return composed(space["add_sums"])
