@@ -102,20 +102,22 @@ def _scoring(given: dict[str, Any], inputs: list[Any], more: dict[str, Any], dir
         direction: the function's name.
     """
     known = dict(zip(OPERANDS[direction], map(operands.layout_of, inputs), strict=True))
-    options = plain(options_of({**given, "mask": None}))
-    starts_q, starts_kv, table = (
-        None if more[name] is None else operands.layout_of(operands.as_array(more[name], name, handle))
-        for name in ("seq_len_q", "seq_len_kv", "page_table_k")
-    )
-    q, k, v = (known[name] for name in ("q", "k", "v"))
-    longest = options.max_len_q, options.max_len_kv
-    found = geometry(q, k, v, options.layout, (starts_q, starts_kv), table, longest)
+
+    def scores() -> tuple[int, int, int, int]:
+        options = plain(options_of({**given, "mask": None}))
+        starts_q, starts_kv, table = (
+            None if more[name] is None else operands.layout_of(operands.as_array(more[name], name, handle))
+            for name in ("seq_len_q", "seq_len_kv", "page_table_k")
+        )
+        q, k, v = (known[name] for name in ("q", "k", "v"))
+        longest = options.max_len_q, options.max_len_kv
+        return geometry(q, k, v, options.layout, (starts_q, starts_kv), table, longest).scores
+
     score, mask = given["score"], given["mask"]
     mask = mask if is_function(mask) else None
     if score is None and mask is None:
         raise OptionError("operands are the arrays of a score function: pass score=")
-    wanted = given.get("operand_grads", False)
-    return parsed(score, mask, given["operands"], wanted, found.scores, q.device, handle)
+    return parsed(score, mask, given["operands"], given.get("operand_grads", False), scores, known["q"].device, handle)
 
 
 #: A decorator that makes a function and its plan from the function's signature.

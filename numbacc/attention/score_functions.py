@@ -269,7 +269,13 @@ def is_function(mask: Any) -> bool:
 
 
 def parsed(
-    score: Any, mask: Any, given: Any, gradients: Any, scores: tuple[int, int, int, int], device: int, handle: int
+    score: Any,
+    mask: Any,
+    given: Any,
+    gradients: Any,
+    scores: Callable[[], tuple[int, int, int, int]],
+    device: int,
+    handle: int,
 ) -> tuple[Scoring, list[Any]]:
     """Return the functions of a call, and the arrays of its operands.
 
@@ -277,7 +283,7 @@ def parsed(
         score, mask: the user's functions; one of them may be None.
         given: the user's operands, or None.
         gradients: `operand_grads`.
-        scores: (batch, heads, queries, keys).
+        scores: returns (batch, heads, queries, keys).
         device: the device of q.
         handle: the stream.
 
@@ -302,7 +308,7 @@ def parsed(
     has_cells = other is not None and other.error is not None
     if has_cells:
         assert other is not None
-        arrays.append(_cells(mask, other, scores, device, handle))
+        arrays.append(_cells(mask, other, scores(), device, handle))
     function = _combined(one, None if has_cells else other, has_cells)
     return Scoring(function, tuple(map(arrays_of.layout_of, arrays)), own), arrays
 

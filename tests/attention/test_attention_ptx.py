@@ -83,7 +83,7 @@ def test_functions_of_scores_compile_to_single_precision():
     scoring, _ = parsed(
         lambda s, b, h, i, j, m: 5 * math.tanh(s / 5) + m * (j - i),
         lambda b, h, i, j: j <= i and i - j < 100,
-        (np.ones((4, 1, 1), np.float32),), True, shape, -1, 0,
+        (np.ones((4, 1, 1), np.float32),), True, lambda: shape, -1, 0,
     )  # fmt: skip
 
     def lies(shape, dtype):

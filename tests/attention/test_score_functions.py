@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -184,6 +185,63 @@ def test_the_one_liners_of_the_page(place):
         wanted = oracle(q, k, v, do, given.get("score"), lambda *at: (1 + 0 * at[0],), given.get("mask"), operands)[0]
         given |= {"operands": tuple(map(place.put, operands))} if operands else {}
         close([attention.forward(*map(place.put, (q, k, v)), **given)], [wanted], 3e-6)
+
+
+def test_packed_sequences_of_16_bit_floats(place):
+    """Two sequences without padding, operands and results in bfloat16; gradients of slopes add up over both."""
+    function, slopes_of, mask, _ = CASES["ALiBi, learnable slopes"]
+    rng, (starts, ends) = np.random.default_rng(2), (np.array([0, 4, 10], np.int32), np.array([0, 9, 16], np.int32))
+    shapes = (10, 4, 8), (16, 2, 8), (16, 2, 8), (10, 4, 8), (4, 1, 1)
+    q, k, v, do, slopes = (rng.standard_normal(shape).astype(ml_dtypes.bfloat16) for shape in shapes)
+    wanted = []
+    for (first, end), (left, right) in zip(itertools.pairwise(starts), itertools.pairwise(ends), strict=True):
+        own = q[first:end], k[left:right], v[left:right], do[first:end]
+        whole = [each[None].swapaxes(1, 2).astype(np.float64) for each in own]
+        wanted.append(oracle(*whole, function, slopes_of, mask, [slopes]))
+    wanted = [[each[0].swapaxes(0, 1) for each in found[:4]] + [found[4]] for found in wanted]
+    options = {"layout": "THD", "seq_len_q": place.put(starts), "seq_len_kv": place.put(ends), "max_len_q": 6}
+    o, saved = attention.forward(
+        *map(place.put, (q, k, v)),
+        score=function,
+        mask=mask,
+        operands=(place.put(slopes),),
+        return_saved=True,
+        **options,
+    )
+    found = (o, *attention.backward(place.put(do), saved, operand_grads=True))
+    assert found[4].dtype == slopes.dtype
+    joined = [np.concatenate(pair) for pair in zip(*(each[:4] for each in wanted), strict=True)]
+    close(found, (*joined, wanted[0][4] + wanted[1][4]), 0.02)
+
+
+def test_dropout_numbers_and_arrays_that_change(place):
+    """What dropout keeps is multiplied by the function's weights; integers stay whole; masks see new values."""
+    q, k, v, do = (each.astype(np.float32) for each in inputs("soft cap"))
+    ids, on = np.arange(9) % 3 + 2**24, np.arange(6)[:, None] % 2 == 0
+
+    def chosen(s, b, h, i, j, number, is_on):
+        return s * 2 if is_on and number == 2**24 + 1 else s
+
+    operands = [place.put(ids), place.put(on)]
+    arrays, own = list(map(place.put, (q, k, v))), {"score": chosen, "operands": tuple(operands)}
+    wanted = oracle(q, k, v, do, chosen, lambda *at: (1 + 0 * at[0],), None, [ids, on])[0]
+    close([attention.forward(*arrays, **own)], [wanted], 3e-6)
+    kept = numbacc.asnumpy(attention.dropout_mask(*arrays, **own, dropout=0.25, seed=5))
+    values = np.zeros((2, 2, 9, 9), np.float32) + np.eye(9, dtype=np.float32)  # o is then the weights
+    weights, dropped = (
+        numbacc.asnumpy(attention.forward(*arrays[:2], place.put(values), **own, dropout=p, seed=5))
+        for p in (0.0, 0.25)
+    )
+    np.testing.assert_allclose(dropped, weights * kept / 0.75, rtol=3e-6)
+    seen = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
+
+    def same(b, h, i, j):
+        return seen[i] == seen[j]
+
+    for first in (0, 2):
+        seen[0] = first
+        wanted = oracle(q, k, v, do, None, None, same, ())[0]
+        close([attention.forward(*arrays, mask=same)], [wanted], 3e-6)
 
 
 def test_very_negative_scores_have_right_gradients(place):
