@@ -212,7 +212,7 @@ def backward(case, out, stats):
     matrices = [case.q, case.k, case.v, case.dout, out]
     matrices += [poisoned(each.shape, case.dtype) for each in (case.q, case.k, case.v)]
     prepared = poisoned((batch, heads, -(-queries // 128), 2, 3, 64))
-    whole = [*matrices, stats, prepared, poisoned((batch, heads, queries, dim)), np.zeros(1), *more]
+    whole = [*matrices, stats, prepared, poisoned((batch, heads, -(-queries // 128) * 128, dim)), np.zeros(1), *more]
     arrays = [numbacc.asarray(each) for each in whole]
     q, k, v, dout, out, dq, dk, dv = views(matrices)
     run(flash.prepare_order(problem, out, dout, 8, 9, 10, 0), arrays, (9, 10))
@@ -321,3 +321,29 @@ def test_machine_code_of_forward(dim):
     assert len(re.findall(r"\bHGMMA\b", text)) == 2 * (dim // 16 + (8 if dim < 256 else 4))
     assert "USETMAXREG" in text and not re.search(r"\b(STL|LDL)\b", text)
     assert "UTMALDG" in text and "UTMASTG" in text
+
+
+@COMPILED
+@pytest.mark.parametrize("dim", [64, 128])
+def test_machine_code_of_backward(dim):
+    """Five products; exponentials stand before the wait for dP, and additions to dQ before that for dK."""
+    text = code_of(plain(dim, is_causal=True), "backward")
+    if text is None:
+        return
+    names = re.findall(r"\b(HGMMA|MUFU\.EX2|DEPBAR\.LE gsb0, 0x\d|REDG)\b", text)
+    kept = [name for k, name in enumerate(names) if k == 0 or name != names[k - 1]]
+    last = dim // 64
+    assert names.count("HGMMA") == 2 * (dim // 16) + 8 + (8 if dim == 128 else 4)
+    waits = [f"DEPBAR.LE gsb0, 0x{n}" for n in (last, 0, 1, 0)]
+    assert kept == ["HGMMA", waits[0], "MUFU.EX2", waits[1], "HGMMA", waits[2], "REDG", waits[3]]
+    assert not re.search(r"\b(STL|LDL)\b", text)
+
+
+@COMPILED
+def test_machine_code_of_score_functions():
+    """Products are not serialized with any score function: that would be a warning, which is an error here."""
+    views = tuple(flash.Elements(number, "float32", (0, 4, 4 * number, 4)) for number in range(2))
+    options = {"score": formula(relative), "slopes": formula(relative_gradient), "operands": views}
+    for direction in ("forward", "backward"):
+        text = code_of(plain(128, is_causal=True, gradients=tuple(enumerate(views)), **options), direction)
+        assert text is None or "HGMMA" in text

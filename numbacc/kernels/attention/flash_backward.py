@@ -1,8 +1,8 @@
 """Gradients of flash attention on Hopper, for 64 keys of a warpgroup: scores are computed again, transposed.
 
-A block has 128 keys of a head of keys and values. One warpgroup lets the copy engine (TMA) load tiles of 64 queries of
-all heads that share the keys, with their output gradients and statistics. Two others have 64 keys each. For a tile they
-compute S^T = K Q^T and dP^T = V dO^T, then P^T and dS^T in registers, and add to dV = P^T dO and dK = dS^T Q there.
+A block has 128 keys of a head of keys and values. The copy engine (TMA) loads tiles of 64 queries of all heads that
+share the keys, with their output gradients and statistics. Both warpgroups have 64 keys. For a tile they compute
+S^T = K Q^T and dP^T = V dO^T, then P^T and dS^T in registers, and add to dV = P^T dO and dK = dS^T Q there.
 dQ = dS K needs dS the other way round: it goes through shared memory, and its products are added in global memory.
 """
 
@@ -14,12 +14,11 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
+from ..primitives.attention_tiles import ld_int32, map_tile, red_fragment, store_bricks
 from ..primitives.device.emitting import composed
-from .flash_gradients import adding, chain, red_fragment
-from .flash_scores import ld_int32, map_tile, scoring, starts_of, store_bricks, tiles_of
+from .flash_gradients import adding, chain
+from .flash_scores import scoring, starts_of, tiles_of
 from .flash_spec import BLOCK, ROW, ROWS, WIDE, FlashSpec
-
-STAGES = 2
 
 
 def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
@@ -41,12 +40,12 @@ def make(spec: FlashSpec) -> Any:
     BRICK, OWN, TILE = ROW * BLOCK, ROW * ROWS, ROW * ROWS * PARTS  # of 128 keys; of 64 rows; of 64 queries
     STAGE, K, V = 2 * TILE + 1024, 0, PARTS * BRICK
     RING, STATS = 2 * PARTS * BRICK, 2 * TILE
-    SCORES = RING + STAGES * STAGE  # gradients of scores, twice: 128 keys of 64 queries
+    SCORES = RING + 2 * STAGE  # gradients of scores, twice: 128 keys of 64 queries
     BARRIERS, PITCH = SCORES + 2 * ROW * BLOCK, 4 * D
     BY_ROWS, DOWN, DOWN_K = (device.wgmma_descriptor(128, leading, 1024) for leading in (16, OWN, BRICK))
     HAS_SCORE, HAS_MAP, HAS_LENGTHS, CAUSAL = spec.score is not None, spec.has_map, spec.has_lengths, spec.is_causal
     # Products for dQ: each warpgroup has half of the columns, or (D = 64) half of the keys.
-    DQ_STEPS, DQ_A, DQ_B, DQ_COLUMNS, MEETING = (8, 0, BRICK, WIDE, 256) if PARTS == 2 else (4, OWN, OWN, 0, 128)
+    DQ_STEPS, DQ_A, DQ_B, DQ_COLUMNS = (8, 0, BRICK, WIDE) if PARTS == 2 else (4, OWN, OWN, 0)
     multiply, pack = (
         (device.wgmma_bf16, device.pack_bf16) if spec.dtype == "bfloat16" else (device.wgmma_f16, device.pack_f16)
     )
@@ -67,12 +66,36 @@ def make(spec: FlashSpec) -> Any:
         return x * y
 
     @composed
+    def dq_of_thread(dq, group, row, lane):
+        return dq + row * PITCH + 4 * group * DQ_COLUMNS + 8 * (lane & 3)
+
+    @composed
     def multiply_part(part, sums, a, b):
         return multiply(sums, a + part * (BRICK // 16), b + part * (OWN // 16), 4, 2, 2, 0, 0)
 
     @composed
     def transposed(a, b):
         return device.unroll(multiply_part, PARTS, device.fill_fragment(0.0, SUMS), (a, b))
+
+    @composed
+    def advance(head, k, last, tiles, counts, batch_row, map_head):
+        """Return the k-th tile of a head, or else the first one of the next head that has any."""
+        if HAS_MAP:
+            while head < last and k >= 2 * np.int64(ld_int32(counts + 4 * (batch_row + head * map_head))):
+                head, k = head + 1, np.int64(0)
+        elif k >= tiles:
+            head, k = (head + 1 if tiles > 0 else last), np.int64(0)
+        return head, k
+
+    @composed
+    def load(map_q, map_do, prepared, at, done, head, tile, batch, number):
+        device.mbarrier_arrive_expect_tx(done, TILE + 768)
+        device.mbarrier_arrive_expect_tx(done + 8, TILE)
+        device.cp_async_bulk_load(at + STATS, prepared + 768 * number, 768, done)
+        for part in range(PARTS):
+            corner = (WIDE * part, tile * HIGH, head, batch)
+            device.tma_load(at + part * OWN, map_q, corner, done)
+            device.tma_load(at + TILE + part * OWN, map_do, corner, done + 8)
 
     def kernel(
         map_q, map_k, map_v, map_do, map_dk, map_dv, prepared, dq, addresses, batch_steps, head_steps, query_steps,
@@ -81,15 +104,7 @@ def make(spec: FlashSpec) -> Any:
     ):  # fmt: skip
         group, thread, lane = device.warp_uniform(cuda.threadIdx.x >> 7), cuda.threadIdx.x & 127, cuda.threadIdx.x & 31
         shared = device.dynamic_shared()
-        arrived, full, empty = shared + BARRIERS, shared + BARRIERS + 8, shared + BARRIERS + 8 + 16 * STAGES
-        if cuda.threadIdx.x == 0:
-            device.mbarrier_init(arrived, 1)
-            for slot in range(STAGES):
-                device.mbarrier_init(full + 16 * slot, 1)  # of queries and statistics
-                device.mbarrier_init(full + 16 * slot + 8, 1)  # of output gradients
-                device.mbarrier_init(empty + 8 * slot, 2)
-            device.fence_mbarrier_init()
-        cuda.syncthreads()
+        ring, arrived, full = shared + RING, shared + BARRIERS, shared + BARRIERS + 8
         blocks, kv_heads, all_tiles = (keys + BLOCK - 1) // BLOCK, heads // group_heads, (rows + BLOCK - 1) // BLOCK * 2
         number, block = cuda.blockIdx.x // blocks, cuda.blockIdx.x % blocks
         batch, kv_head, first, queries = number // kv_heads, number % kv_heads, block * BLOCK, rows
@@ -97,122 +112,96 @@ def make(spec: FlashSpec) -> Any:
             queries, keys = np.int64(ld_int32(lengths_q + 4 * batch)), np.int64(ld_int32(lengths_kv + 4 * batch))
         shift += right * (keys - queries)
         tiles, begin = (queries + HIGH - 1) // HIGH, np.int64(0)
-        if CAUSAL:
-            begin = min(max((first - shift) // HIGH, 0), tiles)
-        stage, phase = 0, 0
-        if group == 2:
-            device.setmaxnreg_dec(24)
-            if thread == 0:
-                device.mbarrier_arrive_expect_tx(arrived, 2 * PARTS * BRICK)
-                for part in range(PARTS):
-                    corner = (WIDE * part, first, kv_head, batch)
-                    device.tma_load(shared + K + part * BRICK, map_k, corner, arrived)
-                    device.tma_load(shared + V + part * BRICK, map_v, corner, arrived)
-                for head in range(kv_head * group_heads, (kv_head + 1) * group_heads):
-                    count, listed = tiles - begin, lists
-                    if HAS_MAP:
-                        row = batch * map_batch + head * map_head + block
-                        count, listed = np.int64(ld_int32(counts + 4 * row)) * 2, lists + 4 * row * map_width
-                    for k in range(count):
-                        tile, _ = tile_at(begin + k, listed) if not HAS_MAP else tile_at(k, listed)
-                        at, done = shared + RING + stage * STAGE, full + 16 * stage
-                        device.mbarrier_wait_parity(empty + 8 * stage, phase ^ 1)
-                        device.mbarrier_arrive_expect_tx(done, TILE + 768)
-                        device.mbarrier_arrive_expect_tx(done + 8, TILE)
-                        source = prepared + 768 * ((batch * heads + head) * all_tiles + tile)
-                        device.cp_async_bulk_load(at + STATS, source, 768, done)
-                        for part in range(PARTS):
-                            corner = (WIDE * part, tile * HIGH, head, batch)
-                            device.tma_load(at + part * OWN, map_q, corner, done)
-                            device.tma_load(at + TILE + part * OWN, map_do, corner, done + 8)
-                        phase ^= stage == STAGES - 1
-                        stage = 0 if stage == STAGES - 1 else stage + 1
-        else:
-            device.setmaxnreg_inc(240)
-            own, row_in_tile = first + ROWS * group, 16 * (thread >> 5) + (lane >> 2)
-            place_of_row = ROW * (16 * (thread >> 5) + (lane & 15)) + (((lane >> 4) ^ (lane & 7)) << 4)
-            k_rows, v_rows = BY_ROWS + ((shared + K + group * OWN) >> 4), BY_ROWS + ((shared + V + group * OWN) >> 4)
-            dk, dv = device.fill_fragment(0.0, OUT), device.fill_fragment(0.0, OUT)
-            device.mbarrier_wait_parity(arrived, 0)
-            for head in range(kv_head * group_heads, (kv_head + 1) * group_heads):
-                count, listed = tiles - begin, lists
-                if HAS_MAP:
-                    row = batch * map_batch + head * map_head + block
-                    count, listed = np.int64(ld_int32(counts + 4 * row)) * 2, lists + 4 * row * map_width
-                for k in range(count):
-                    tile, is_listed = tile_at(k, listed) if HAS_MAP else tile_at(begin + k, listed)
-                    at, done, top = shared + RING + stage * STAGE, full + 16 * stage, tile * HIGH
-                    is_partial = is_listed > 0 or top + HIGH > queries or own + ROWS > keys
-                    if CAUSAL:
-                        is_partial = is_partial or own + ROWS - 1 > top + shift
-                    device.mbarrier_wait_parity(done, phase)
-                    s = transposed(k_rows, BY_ROWS + (at >> 4))
-                    device.mbarrier_wait_parity(done + 8, phase)
-                    dp = transposed(v_rows, BY_ROWS + ((at + TILE) >> 4))
-                    query, key = top + 2 * (lane & 3), own + row_in_tile
-                    starts = starts_at(addresses, batch_steps, head_steps, batch, head)
-                    where = (
-                        query,
-                        key,
-                        batch,
-                        head,
-                        starts,
-                        query_steps,
-                        key_steps,
-                        scale,
-                        queries - query,
-                        keys - key,
-                    )
-                    given = where + (query + shift - key,)
-                    s = device.wgmma_wait_group(s, PARTS)
-                    y = s
-                    if is_partial:
-                        y = device.fragment_map_positions(partial_score, s, TILES, given)
-                    elif HAS_SCORE:
-                        y = device.fragment_map_positions(score, s, TILES, given)
-                    stats = at + STATS + 8 * (lane & 3)
-                    p = map_tile(probability, (y,), (stats, stats + 256), TILES, (factor,))[0]
-                    dp = device.wgmma_wait_group(dp, 0)
-                    ds = map_tile(slope, (p, dp), (stats + 512,), TILES, ())[0]
-                    if HAS_SCORE:
-                        to = ends_at(ends, end_batches, end_heads, batch, head)
-                        more = where + (to, end_queries, end_keys)
-                        if is_partial:
-                            found = map_tile(partial_graded, (s, ds), (), TILES, more)
-                        else:
-                            found = map_tile(graded, (s, ds), (), TILES, more)
-                        ds = found[0]
-                        add_sums(found, to, end_keys, key, keys - key, lane)
-                    words = pack(ds)
-                    dv = multiply(dv, pack(p), DOWN + ((at + TILE) >> 4), STEPS, 0, 128, 0, 1)
-                    store_bricks(shared + SCORES + stage * BRICK + group * OWN + place_of_row, words, OWN)
-                    device.fence_proxy_async()
-                    device.bar_sync(1 + group * (MEETING == 128), MEETING)
-                    a = DOWN + ((shared + SCORES + stage * BRICK + group * DQ_A) >> 4)
-                    b = DOWN_K + ((shared + K + group * DQ_B) >> 4)
-                    part = multiply(device.fill_fragment(0.0, SUMS), a, b, DQ_STEPS, 128, 128, 1, 1)
-                    dk = multiply(dk, words, DOWN + (at >> 4), STEPS, 0, 128, 0, 1)
-                    part = device.wgmma_wait_group(part, 1)
-                    row = top + row_in_tile
-                    target = dq + 4 * (((batch * heads + head) * rows + row) * D + group * DQ_COLUMNS + 2 * (lane & 3))
-                    red_fragment(part, target, PITCH, TILES, queries - row)
-                    dk, dv = device.wgmma_wait_group(dk, 0), device.wgmma_wait_group(dv, 0)
-                    if thread == 0:
-                        device.mbarrier_arrive(empty + 8 * stage)
-                    phase ^= stage == STAGES - 1
-                    stage = 0 if stage == STAGES - 1 else stage + 1
-            dk = device.fragment_map(times, (dk, device.fill_fragment(scale, OUT)))
-            device.bar_sync(3, 256)  # nobody reads keys and values any more
-            store_bricks(shared + K + group * OWN + place_of_row, pack(dk), BRICK)
-            store_bricks(shared + V + group * OWN + place_of_row, pack(dv), BRICK)
+        if CAUSAL and not HAS_MAP:
+            begin = min(max((first - shift) // HIGH, begin), tiles)
+        tiles, batch_row, last = tiles - begin, batch * map_batch + block, (kv_head + 1) * group_heads
+        head, k = advance(kv_head * group_heads, np.int64(0), last, tiles, counts, batch_row, map_head)
+        if cuda.threadIdx.x == 0:
+            for number in range(5):
+                device.mbarrier_init(arrived + 8 * number, 1)
+            device.fence_mbarrier_init()
+            device.mbarrier_arrive_expect_tx(arrived, 2 * PARTS * BRICK)
+            for part in range(PARTS):
+                corner = (WIDE * part, first, kv_head, batch)
+                device.tma_load(shared + K + part * BRICK, map_k, corner, arrived)
+                device.tma_load(shared + V + part * BRICK, map_v, corner, arrived)
+            if head < last:
+                tile = begin + tile_at(k, lists + 4 * (batch_row + head * map_head) * map_width)[0]
+                load(map_q, map_do, prepared, ring, full, head, tile, batch, (batch * heads + head) * all_tiles + tile)
+        cuda.syncthreads()
+        own, row = first + ROWS * group, 16 * (thread >> 5) + (lane >> 2)
+        place_of_row = ROW * (16 * (thread >> 5) + (lane & 15)) + (((lane >> 4) ^ (lane & 7)) << 4)
+        k_rows, v_rows = BY_ROWS + ((shared + K + group * OWN) >> 4), BY_ROWS + ((shared + V + group * OWN) >> 4)
+        dk, dv, step = device.fill_fragment(0.0, OUT), device.fill_fragment(0.0, OUT), 0
+        device.mbarrier_wait_parity(arrived, 0)
+        while head < last:
+            tile, is_listed = tile_at(k, lists + 4 * (batch_row + head * map_head) * map_width)
+            tile, stage = tile + begin, step & 1
+            at, done, top = ring + stage * STAGE, full + 16 * stage, tile * HIGH
+            is_partial = is_listed > 0 or top + HIGH > queries or own + ROWS > keys
+            if CAUSAL:
+                is_partial = is_partial or own + ROWS - 1 > top + shift
+            device.mbarrier_wait_parity(done, step >> 1 & 1)
+            s = transposed(k_rows, BY_ROWS + (at >> 4))
+            device.mbarrier_wait_parity(done + 8, step >> 1 & 1)
+            dp = transposed(v_rows, BY_ROWS + ((at + TILE) >> 4))
+            query, key = top + 2 * (lane & 3), own + row
+            starts = starts_at(addresses, batch_steps, head_steps, batch, head)
+            where = (query, key, batch, head, starts, query_steps, key_steps, scale, queries - query, keys - key)
+            given = where + (query + shift - key,)
+            s = device.wgmma_wait_group(s, PARTS)
+            y = s
+            if is_partial:
+                y = device.fragment_map_positions(partial_score, s, TILES, given)
+            elif HAS_SCORE:
+                y = device.fragment_map_positions(score, s, TILES, given)
+            stats = at + STATS + 8 * (lane & 3)
+            p = map_tile(probability, (y,), (stats, stats + 256), TILES, (factor,))[0]
+            # Without a branch here, the compiler would wait for dP before it computes P; the same below.
+            device.mbarrier_wait_parity(done, step >> 1 & 1)
+            dp = device.wgmma_wait_group(dp, 0)
+            ds = map_tile(slope, (p, dp), (stats + 512,), TILES, ())[0]
+            if HAS_SCORE:
+                to = ends_at(ends, end_batches, end_heads, batch, head)
+                more = where + (to, end_queries, end_keys)
+                if is_partial:
+                    found = map_tile(partial_graded, (s, ds), (), TILES, more)
+                else:
+                    found = map_tile(graded, (s, ds), (), TILES, more)
+                ds = found[0]
+                add_sums(found, to, end_keys, key, keys - key, lane)
+            words = pack(ds)
+            dv = multiply(dv, pack(p), DOWN + ((at + TILE) >> 4), STEPS, 0, 128, 0, 1)
+            store_bricks(shared + SCORES + stage * BRICK + group * OWN + place_of_row, words, OWN)
             device.fence_proxy_async()
-            device.bar_sync(1 + group, 128)
-            if thread == 0:
-                for part in range(PARTS):
-                    corner = (WIDE * part, own, kv_head, batch)
-                    device.tma_store(map_dk, corner, shared + K + part * BRICK + group * OWN)
-                    device.tma_store(map_dv, corner, shared + V + part * BRICK + group * OWN)
-                device.cp_async_bulk_commit_group()
-                device.cp_async_bulk_wait_group(0)
+            device.bar_sync(1, 256)  # dS is there; and both warpgroups have finished the tile before, and its stage
+            target = dq_of_thread(dq, group, row, lane) + ((batch * heads + head) * all_tiles + tile) * (HIGH * PITCH)
+            head, k = advance(head, k + 1, last, tiles, counts, batch_row, map_head)
+            if cuda.threadIdx.x == 0 and head < last:
+                tile = begin + tile_at(k, lists + 4 * (batch_row + head * map_head) * map_width)[0]
+                other, place = 1 - stage, (batch * heads + head) * all_tiles + tile
+                load(map_q, map_do, prepared, ring + other * STAGE, full + 16 * other, head, tile, batch, place)
+            a = DOWN + ((shared + SCORES + stage * BRICK + group * DQ_A) >> 4)
+            b = DOWN_K + ((shared + K + group * DQ_B) >> 4)
+            sums = multiply(device.fill_fragment(0.0, SUMS), a, b, DQ_STEPS, 128, 128, 1, 1)
+            dk = multiply(dk, words, DOWN + (at >> 4), STEPS, 0, 128, 0, 1)
+            sums = device.wgmma_wait_group(sums, 1)
+            red_fragment(sums, target, PITCH, TILES)
+            device.mbarrier_wait_parity(done, step >> 1 & 1)
+            dk, dv = device.wgmma_wait_group(dk, 0), device.wgmma_wait_group(dv, 0)
+            step += 1
+        dk = device.fragment_map(times, (dk, device.fill_fragment(scale, OUT)))
+        device.bar_sync(1, 256)  # nobody reads keys and values any more
+        store_bricks(shared + K + group * OWN + place_of_row, pack(dk), BRICK)
+        store_bricks(shared + V + group * OWN + place_of_row, pack(dv), BRICK)
+        device.fence_proxy_async()
+        device.bar_sync(2 + group, 128)
+        if thread == 0:
+            for part in range(PARTS):
+                corner = (WIDE * part, own, kv_head, batch)
+                device.tma_store(map_dk, corner, shared + K + part * BRICK + group * OWN)
+                device.tma_store(map_dv, corner, shared + V + part * BRICK + group * OWN)
+            device.cp_async_bulk_commit_group()
+            device.cp_async_bulk_wait_group(0)
 
     return kernel

@@ -6,46 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ...base._numba import types
-from ..primitives.device.block_state import global_bytes
+from ..primitives.attention_tiles import ELEMENT_LOADS, red_add
 from ..primitives.device.collectives import shfl_bfly
-from ..primitives.device.emitting import Emitter, composed, generated, literal
+from ..primitives.device.emitting import composed
 from ..primitives.device.fragments import fragment_reduce_rows, quad_reduce
 from ..primitives.specialize import specialize
-from .flash_scores import LOADS, red_add
 from .flash_spec import FlashSpec
 
-__all__ = ["adding", "chain", "red_fragment"]
-
-
-def _red_fragment(sums: Any, address: Any, pitch: Any, columns: Any, rows: Any) -> Any:
-    wide, apart = literal(columns, "columns"), literal(pitch, "pitch")
-
-    def emit(e: Emitter, sums: Any, address: Any, _: Any, __: Any, rows: Any) -> None:
-        items = e.items(sums)
-        for half in range(2):
-            for j in range(wide):
-                text = f"{{ .reg .pred on; setp.gt.s64 on, $3, {8 * half};\n"
-                text += f"@on red.global.add.v2.f32 [$0+{8 * half * apart + 32 * j}], {{$1, $2}}; }}"
-                e.asm(text, [address, *items[4 * j + 2 * half : 4 * j + 2 * half + 2], rows])
-
-    return types.void(sums, types.int64, pitch, columns, types.int64), emit
-
-
-@generated(_red_fragment)
-def red_fragment(sums: tuple[Any, ...], address: int, pitch: int, columns: int, rows: int) -> None:
-    """Add a fragment of 16 rows of sums for each warp to a matrix of float32 in global memory.
-
-    Args:
-        address: of the thread's first row and column, a multiple of 8.
-        pitch: bytes from one row to the next, a constant.
-        columns: tiles of 8 columns, a constant.
-        rows: how many rows there are from the thread's first row on.
-    """
-    for k, x in enumerate(sums):
-        row, column = k % 4 // 2 * 8, k // 4 % columns * 8 + k % 2
-        if row < rows:
-            global_bytes(address + row * pitch + 4 * column, 4).view(np.float32)[0] += x
+__all__ = ["adding", "chain"]
 
 
 def chain(spec: FlashSpec, is_partial: bool) -> Any:
@@ -72,7 +40,7 @@ def chain(spec: FlashSpec, is_partial: bool) -> Any:
                 "    key = max(min(key, columns - 1), -first_key)",
             ]
         for k, (name, dtype) in enumerate(zip(names, spec.operands, strict=True)):
-            space[f"load_{name}"] = LOADS[dtype]
+            space[f"load_{name}"] = ELEMENT_LOADS[dtype]
             place = f"(first_query + query) * query_steps[{k}] + (first_key + key) * key_steps[{k}]"
             lines.append(f"    {name} = load_{name}(starts[{k}] + {place})")
         elements = "".join(f"{name}, " for name in names)

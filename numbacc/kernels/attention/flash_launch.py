@@ -178,8 +178,8 @@ def backward_order(
 
     Args:
         prepared: number of the array that `prepare_order` fills.
-        dq: number of a contiguous float32 array (batch, heads, queries, head dimension), to which the kernel adds the
-            gradient of queries divided by the scale: `finish_order` multiplies and converts it.
+        dq: number of a contiguous float32 array (batch, heads, queries rounded up to a multiple of 128, head dim).
+            The kernel adds the gradient of queries divided by the scale; `finish_order` multiplies and converts it.
     """
     spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "backward"), problem.shape
     grid = rows_of(keys) * batch * kv_heads
@@ -218,5 +218,14 @@ def finish_order(problem: FlashProblem, sums: int, dq: Matrices, device: int) ->
     """Return the launch that multiplies the sums of gradients of queries by the scale, and converts them."""
     spec, (batch, heads, _, queries, *_) = spec_of(problem, "finish"), problem.shape
     count = batch * heads * queries
-    parameters = (AddressOf(sums), AddressOf(dq.number), *dq.steps, queries, heads, count, problem.scale)
+    parameters = (
+        AddressOf(sums),
+        AddressOf(dq.number),
+        *dq.steps,
+        queries,
+        rows_of(queries) * BLOCK,
+        heads,
+        count,
+        problem.scale,
+    )
     return TensorOrder(spec, device, (-(-count // 8), 1, 1), (spec.threads, 1, 1), (1, 1, 1), 0, parameters)

@@ -81,8 +81,8 @@ class FlashSpec(_FlashFields, Spec):
 
     @property
     def threads(self) -> int:
-        """Threads of a block: two warpgroups multiply, one loads. Before and after, each of 8 warps has a row."""
-        return 256 if self.direction in ("prepare", "finish") else 384
+        """Threads of a block: two warpgroups multiply; in the forward kernel, a third one loads."""
+        return 384 if self.direction == "forward" else 256
 
     @property
     def launch_bounds(self) -> tuple[int, int]:

@@ -1,0 +1,166 @@
+"""Elements of arrays and tiles of sums in the registers of attention kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base import _numba
+from ...base._numba import types
+from .device.block_state import block, global_bytes
+from .device.emitting import Emitter, generated, literal, ptx
+from .device.fragments import position, unliteral
+from .device.matrices import stmatrix_x4_xor
+
+__all__ = ["ELEMENT_LOADS", "ld_float32", "ld_int32", "map_tile", "red_add", "red_fragment", "store_bricks"]
+
+
+# ---------------------------------------------------------------- elements
+
+
+def _load(dtype: str) -> Any:
+    result = types.int32 if dtype == "int32" else types.float32
+
+    def typed(address: Any) -> Any:
+        def emit(e: Emitter, address: Any) -> Any:
+            stored = {"int32": e.i32, "float32": e.f32}.get(dtype, e.i16)
+            value = e.builder.load(e.builder.inttoptr(address, _numba.ir.PointerType(stored, 1)))
+            if dtype == "bfloat16":
+                word = e.builder.shl(e.builder.zext(value, e.i32), e.constant(16))
+                return e.builder.bitcast(word, e.f32)
+            return e.asm("cvt.f32.f16 $0, $1;", [value], e.f32, pure=True) if dtype == "float16" else value
+
+        return result(types.int64), emit
+
+    return typed
+
+
+@generated(_load("float32"), literals=False)
+def ld_float32(address: int) -> Any:
+    """Load a float32 that no thread writes meanwhile; equal loads are done once."""
+    return global_bytes(address, 4).view(np.float32)[0]
+
+
+@generated(_load("int32"), literals=False)
+def ld_int32(address: int) -> Any:
+    """Load an int32, as `ld_float32` does."""
+    return global_bytes(address, 4).view(np.int32)[0]
+
+
+@generated(_load("bfloat16"), literals=False)
+def ld_bfloat16(address: int) -> Any:
+    """Load a bfloat16 as float32, as `ld_float32` does."""
+    return np.array([int(global_bytes(address, 2).view(np.uint16)[0]) << 16], np.uint32).view(np.float32)[0]
+
+
+@generated(_load("float16"), literals=False)
+def ld_float16(address: int) -> Any:
+    """Load a float16 as float32, as `ld_float32` does."""
+    return np.float32(global_bytes(address, 2).view(np.float16)[0])
+
+
+#: The load of an element by the dtype's name.
+ELEMENT_LOADS = {"float32": ld_float32, "int32": ld_int32, "bfloat16": ld_bfloat16, "float16": ld_float16}
+
+
+@ptx("red.global.add.f32 [$0], $1;", "i64", "f32")
+def red_add(address: int, x: float) -> None:
+    """Add to a float32 in global memory."""
+    global_bytes(address, 4).view(np.float32)[0] += np.float32(x)
+
+
+# ---------------------------------------------------------------- tiles of sums
+
+
+def _map_tile(typing: Any, function: Any, fragments: Any, columns: Any, tiles: Any, more: Any) -> Any:
+    wide, more = literal(tiles, "tiles"), unliteral(more)
+    count, heads = len(fragments[0]), types.UniTuple(types.uint32, len(columns))
+    kinds = [*[each.dtype for each in fragments], *[types.float32] * len(columns), types.int32, types.int32, *more]
+    call = function.get_call_type(typing, tuple(kinds), {})
+    results = len(call.return_type)
+    result = types.UniTuple(types.UniTuple(types.float32, count), results)
+
+    def emit(e: Emitter, _: Any, values: Any, addresses: Any, __: Any, rest: Any) -> Any:
+        code, given, items = e.function(function, call), e.items(rest), [e.items(each) for each in e.items(values)]
+        found: list[list[Any]] = [[] for _ in range(results)]
+        for k in range(count):
+            row, column = position(k, wide)
+            if k % 4 == 0:  # only now, so that few registers hold them
+                text = f"ld.shared.v2.f32 {{$0, $1}}, [$2+{column * 4}];"
+                pairs = [e.asm_many(text, [each], e.f32, 2) for each in e.items(addresses)]
+            numbers = [*[each[k] for each in items], *[each[column % 8] for each in pairs]]
+            made = code([*numbers, e.constant(row), e.constant(column), *given])
+            for target, each in zip(found, e.items(made), strict=True):
+                target.append(each)
+        return e.tuple(result, [e.tuple(result.dtype, each) for each in found])
+
+    return result(function, fragments, heads, tiles, more), emit
+
+
+@generated(_map_tile)
+def map_tile(function: Any, fragments: Any, columns: Any, tiles: int, more: Any) -> Any:
+    """Return a tuple of fragments: those of the results of a function for all numbers of fragments of sums.
+
+    The function gets a number of each fragment, one of each row of numbers in shared memory, the row and the column
+    from the thread's first, and `more`. It returns a tuple of float32.
+
+    Args:
+        columns: shared addresses of the float32 for the thread's first column, 2 (lane % 4).
+        tiles: number of tiles of 8 columns, a constant.
+    """
+    rows, places = [], 32 * np.arange(tiles)[:, None] + np.arange(8)
+    heads = [np.ascontiguousarray(block().read((int(at) + places).ravel(), "ld.shared")) for at in columns]
+    for k in range(len(fragments[0])):
+        row, column = position(k, tiles)
+        numbers = [each[k] for each in fragments]
+        numbers += [each.view(np.float32)[column // 8 * 2 + column % 8] for each in heads]
+        rows.append(function(*numbers, row, column, *more))
+    return tuple(zip(*rows, strict=True))
+
+
+def _store_bricks(address: Any, words: Any, brick: Any) -> Any:
+    apart = literal(brick, "brick")
+
+    def emit(e: Emitter, address: Any, value: Any, _: Any) -> None:
+        items = e.items(value)
+        for k in range(len(items) // 4):
+            place = e.builder.xor(e.builder.add(address, e.constant(k // 4 * apart)), e.constant(k % 4 * 32))
+            text = "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1,$2,$3,$4};"
+            e.asm(text, [place, *items[4 * k : 4 * k + 4]])
+
+    return types.void(types.uint32, words, brick), emit
+
+
+@generated(_store_bricks)
+def store_bricks(address: int, words: tuple[int, ...], brick: int) -> None:
+    """Store packed sums to swizzled bricks of 64 columns, `brick` bytes (a constant) apart, by stmatrix."""
+    for part in range(len(words) // 16):
+        stmatrix_x4_xor(address + part * brick, words[16 * part : 16 * part + 16], 32)
+
+
+def _red_fragment(sums: Any, address: Any, pitch: Any, columns: Any) -> Any:
+    wide, apart = literal(columns, "columns"), literal(pitch, "pitch")
+
+    def emit(e: Emitter, sums: Any, address: Any, *_: Any) -> None:
+        items = e.items(sums)
+        for half in range(2):
+            for j in range(wide):
+                text = f"red.global.add.v2.f32 [$0+{8 * half * apart + 32 * j}], {{$1, $2}};"
+                e.asm(text, [address, *items[4 * j + 2 * half : 4 * j + 2 * half + 2]])
+
+    return types.void(sums, types.int64, pitch, columns), emit
+
+
+@generated(_red_fragment)
+def red_fragment(sums: tuple[Any, ...], address: int, pitch: int, columns: int) -> None:
+    """Add a fragment of 16 rows of sums for each warp to a matrix of float32 in global memory.
+
+    Args:
+        address: of the thread's first row and column, a multiple of 8.
+        pitch: bytes from one row to the next, a constant.
+        columns: tiles of 8 columns, a constant.
+    """
+    for k, x in enumerate(sums):
+        row, column = k % 4 // 2 * 8, k // 4 % columns * 8 + k % 2
+        global_bytes(address + row * pitch + 4 * column, 4).view(np.float32)[0] += x
