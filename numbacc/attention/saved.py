@@ -9,7 +9,7 @@ from ..base.checks import boolean
 from ..errors import ArgumentsError, OptionError
 from ..plan.saved import Saved
 from .problem import SCALES
-from .score_functions import is_function
+from .score_functions import fixed, is_function
 
 _OP = "attention.forward"
 ARRAYS = ("q", "k", "v", "o", "stats")
@@ -45,7 +45,9 @@ def saved(found: Sequence[Any], given: Mapping[str, Any]) -> Saved:
     """Make the saved object of a call of `forward` with these arguments and results (o, stats)."""
     arrays = (given["q"], given["k"], given["v"], *found)
     names = (*_SHARED, "deterministic", "workspace_limit")
-    return Saved(_OP, dict(zip(ARRAYS, arrays, strict=True)), {name: given[name] for name in names})
+    options = {name: given[name] for name in names}
+    options |= {name: fixed(given[name], name) for name in ("score", "mask")}
+    return Saved(_OP, dict(zip(ARRAYS, arrays, strict=True)), options)
 
 
 def opened(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

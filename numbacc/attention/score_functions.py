@@ -263,6 +263,17 @@ class Scoring(NamedTuple):
                 )
 
 
+def fixed(given: Any, what: str) -> Any:
+    """Return a function as it is now; it does not notice later changes of globals and closures.
+
+    Functions without such values, masks that cannot be traced, and everything else are returned unchanged.
+    """
+    if given is None or not is_function(given):
+        return given
+    part = _part(given, what)
+    return part.function if part.error is None and part.outside else given
+
+
 def is_function(mask: Any) -> bool:
     """Return whether a mask is a Python function."""
     return isinstance(getattr(mask, "py_func", mask), FunctionType)

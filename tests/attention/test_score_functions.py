@@ -381,3 +381,16 @@ def test_numpy_does_not_load_numba():
         "return_saved=True); attention.backward(o, s); assert 'numba' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_saved_object_keeps_the_functions(place):
+    """A closure that changes after the forward pass changes neither the score nor the mask of the gradients."""
+    q = place.put(np.random.default_rng(3).standard_normal((1, 1, 3, 4)))
+    factor, reach = 2.0, 0
+    options = {"score": lambda s, b, h, i, j: s * factor, "mask": lambda b, h, i, j: j <= i + reach}
+    _, saved = attention.forward(q, q, q, return_saved=True, **options)
+    before = [place.get(each) for each in attention.backward(q, saved)]
+    factor, reach = 3.0, 1
+    attention.forward(q, q, q, **options)
+    for one, other in zip(before, attention.backward(q, saved), strict=True):
+        np.testing.assert_array_equal(one, place.get(other))
