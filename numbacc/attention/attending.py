@@ -121,7 +121,7 @@ def forward(
         layout: "BHSD"; "BSHD": (batch, sequence, heads, d); "THD": (tokens, heads, d), with the sequences packed one
             after the other.
         max_len_q, max_len_kv: with "THD", the lengths of the longest sequences; by default the number of all tokens.
-        return_stats: whether to also return `stats`. With a score or mask function they are (2, batch, heads,
+        return_stats: whether to also return `stats`. With a score function they are (2, batch, heads,
             queries): the largest S of a row, and log Σ_j exp(S[i, j] - largest); -inf and 0 without a key.
         descale_q, descale_k, descale_v: factors of q, k and v for float8, each an array of one float32; 1 if None.
         scale_s, descale_s: factors around the second product for float8. scale_s multiplies the weights before they
@@ -160,7 +160,7 @@ def forward(
     descale_s descale_v Σ_j round(scale_s P[i, j]) v[j], where the scores use descale_q q and descale_k k.
 
     float32 and float64 run unfused: `gemm` computes the matrix products, and numbacc's kernels run between them. 16-bit
-    floats also run unfused where cuDNN does not have a fused kernel, and with score and mask functions.
+    floats also run unfused where cuDNN does not have a fused kernel, and with score functions and most mask functions.
     `forward.plan(...).info` shows the backend, "cudnn" or "cublasLt+kernel", and the workspace.
 
     Example:

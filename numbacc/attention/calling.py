@@ -75,9 +75,9 @@ def found(direction: str, given: dict[str, Any]) -> PlannedCall:
     names, mask, scoring, elements = OPTIONS[direction], given["mask"], None, []
     has_function = mask is not None and is_function(mask)
     if has_function or given["score"] is not None or given["operands"] is not None:
-        scoring, elements = _scoring(given, inputs, more, direction, handle)
+        scoring, elements, named = _scoring(given, inputs, more, direction, handle)
         if has_function:
-            given = {**given, "mask": None}
+            given = {**given, "mask": named}
     options = plain(options_of(given))
     also = [None if each is None else operands.layout_of(each) for each in extras]
     key = (
@@ -93,7 +93,7 @@ def found(direction: str, given: dict[str, Any]) -> PlannedCall:
 
 
 def _scoring(given: dict[str, Any], inputs: list[Any], more: dict[str, Any], direction: str, handle: int) -> Any:
-    """Return the score and mask functions of a call, and the arrays of their operands.
+    """Return the result of `score_functions.parsed` for a call.
 
     Args:
         given: its arguments, by name.

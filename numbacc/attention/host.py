@@ -107,7 +107,7 @@ class HostAttention:
         gradient = function.gradient[1] if self._problem.call.direction == "backward" else None
         padded = [each.reshape((1,) * (4 - each.ndim) + each.shape) for each in operands]
         seen = function.seen(self._problem.geometry.scores, padded)
-        return ScoreMap(function.numpy, gradient, padded, scoring.wanted, seen)
+        return ScoreMap(function.numpy, gradient, padded, scoring.wanted, seen, function.has_score)
 
     def _starts(self, given: Arrays) -> tuple[Any, Any]:
         """Return the starts of packed sequences, of queries and of keys."""

@@ -368,7 +368,7 @@ def _check_shapes(
 
 def _stats_shape(found: AttentionGeometry, scoring: Scoring | None) -> tuple[int, ...]:
     """Return the shape of the statistics: with a score function two for each row, see `reference.attention`."""
-    return found.stats_shape if scoring is None else (2, *found.stats_shape)
+    return (2, *found.stats_shape) if scoring is not None and scoring.function.has_score else found.stats_shape
 
 
 def _results(

@@ -26,8 +26,10 @@ from ..errors import DTypeError, OptionError, ShapeError, UnsupportedError, show
 from ..functions.formula import Formula, digest
 from ..functions.symbolic.captured import Outside
 from ..functions.symbolic.derive import backward
+from ..functions.symbolic.trace import COMPARED, Symbol, order, traced
 from ..functions.symbolic.vectorized import vectorized
 from ..plan.python_functions import choosing_results, frozen, meaning_of, python_function, taken_by
+from .masks import CausalSlidingWindow, SlidingWindow
 
 #: Query positions that a mask function is evaluated for at once, with all keys.
 _ROWS = 256
@@ -104,6 +106,7 @@ class ScoreFunction:
         count: the number of elements, one for each operand.
         scalar, numpy: (score, *elements, batch, head, query, key) -> (the new score,): for numbers, and for arrays.
         mask: the traced mask function; None if there is none.
+        has_score: whether there is a score function.
         has_cells: whether the last element says whether the query sees the key.
     """
 
@@ -125,7 +128,7 @@ class ScoreFunction:
         exec("\n".join([*lines, f"    return {value}\n"]), space)
         self._function: Callable[..., Any] = space["combined"]
         (self.scalar, self.numpy), _ = meaning_of(self._function, self.name)
-        self.mask, self.has_cells = mask, has_cells
+        self.mask, self.has_cells, self.has_score = mask, has_cells, score is not None
         self._derived = self.count - has_cells
         self.digest = f"{self.count} {digest(self.scalar, 'float32', False)}"
         self._gradients: dict[tuple[int, ...], Formula] = {}
@@ -287,8 +290,10 @@ def parsed(
     scores: Callable[[], tuple[int, int, int, int]],
     device: int,
     handle: int,
-) -> tuple[Scoring, list[Any]]:
-    """Return the functions of a call, and the arrays of its operands.
+) -> tuple[Scoring | None, list[Any], Any]:
+    """Return the functions of a call, the arrays of its operands, and the named mask to use instead of a function.
+
+    A mask function without a score function that equals a named mask is replaced by it: cuDNN has kernels for it.
 
     Args:
         score, mask: the user's functions; one of them may be None.
@@ -316,12 +321,16 @@ def parsed(
         taker = "without a score function there are none" if one is None else f"{one.name} takes {wanted}"
         raise OptionError(f"operands has {len(arrays)} arrays; {taker} after (score, batch, head, query, key)")
     own = _wanted(gradients, arrays)
+    if one is None and other is not None and other.error is None:
+        instead = _named(other, *scores()[2:])
+        if instead is not None:
+            return None, [], instead[0]
     has_cells = other is not None and other.error is not None
     if has_cells:
         assert other is not None
         arrays.append(_cells(mask, other, scores(), device, handle))
     function = _combined(one, None if has_cells else other, has_cells)
-    return Scoring(function, tuple(map(arrays_of.layout_of, arrays)), own), arrays
+    return Scoring(function, tuple(map(arrays_of.layout_of, arrays)), own), arrays, None
 
 
 def _operand(given: Any, number: int, handle: int) -> Any:
@@ -347,6 +356,72 @@ def _wanted(given: Any, arrays: Sequence[Any]) -> tuple[int, ...]:
     if len(set(given)) < len(given):
         raise OptionError(f"operand_grads={shown(given)} names an operand twice")
     return tuple(given)
+
+
+# ---------------------------------------------------------------- masks that have a name
+
+
+#: Operations whose results are integers if their operands are.
+_WHOLE = ("+", "-", "*", "//", "%", "neg", math.fabs)
+
+
+@lru_cache(maxsize=256)
+def _named(part: _Traced, queries: int, keys: int) -> tuple[Any] | None:
+    """Return the named mask, or None, that equals a mask function, in a tuple; None if there is none.
+
+    If the function depends only on the distance of query and key, its values for all distances show it.
+    """
+    if not _depends_on_distance(part):
+        return None
+    apart = np.arange(1 - keys, queries)
+    (seen,) = np.nonzero(part.numpy(0, 0, np.maximum(apart, 0), np.maximum(-apart, 0))[0])
+    if not seen.size or seen[-1] - seen[0] + 1 != seen.size:
+        return None
+    behind, ahead = int(apart[seen[-1]]), -int(apart[seen[0]])  # query - behind <= key <= query + ahead
+    is_open_behind, is_open_ahead = behind == queries - 1, ahead == keys - 1
+    if is_open_behind and is_open_ahead:
+        return (None,)
+    if ahead == 0:
+        return ("causal" if is_open_behind else CausalSlidingWindow(behind + 1),)
+    length = 1 + (ahead if is_open_behind else behind)
+    if (is_open_behind or behind == length - 1) and (is_open_ahead or ahead == length - 1):
+        fits = (not is_open_behind or length >= queries) and (not is_open_ahead or length >= keys)
+        return (SlidingWindow(length),) if fits and length > 0 else None
+    return None
+
+
+def _depends_on_distance(part: _Traced) -> bool:
+    """Return whether a traced mask function depends only on query - key."""
+    trace, ways = traced(part.function)
+    batch, head, query, key = map(id, trace.arguments)
+    #: Symbol -> its form if it is a query + b key + a function of query - key: (a, b, whether it is an integer).
+    forms: dict[int, tuple[int, int, bool] | None] = {
+        batch: None, head: None, query: (1, 0, True), key: (0, 1, True),
+    }  # fmt: skip
+
+    def form(value: Any) -> tuple[int, int, bool] | None:
+        return forms[id(value)] if isinstance(value, Symbol) else (0, 0, value == value // 1)
+
+    def of(symbol: Symbol) -> tuple[int, int, bool] | None:
+        known = [each for each in map(form, symbol.parts) if each is not None]
+        if len(known) < len(symbol.parts):
+            return None
+        is_whole, is_compared = all(whole for *_, whole in known), symbol.made in COMPARED
+        if all(a + b == 0 for a, b, _ in known):  # all parts are functions of query - key
+            return 0, 0, is_compared or (is_whole and symbol.made in _WHOLE)
+        if not is_whole or not (is_compared or symbol.made in ("+", "-")):
+            return None  # a sum that is rounded depends on more than the distance
+        (a, b, _), (c, d, _) = known
+        sign = 1 if symbol.made == "+" else -1
+        a, b = a + sign * c, b + sign * d
+        return (a, b, True) if not is_compared else (0, 0, True) if a + b == 0 else None
+
+    values = [one for taken, results in ways for one in (*(each for each, _ in taken), *results)]
+    for symbol in order(values):
+        if symbol.parts:
+            forms[id(symbol)] = of(symbol)
+    found = [form(each) for each in values]
+    return all(each is not None and each[0] + each[1] == 0 for each in found)
 
 
 # ---------------------------------------------------------------- evaluated masks
@@ -443,8 +518,6 @@ def _traced_rows(part: _Traced, scores: tuple[int, ...], start: int, end: int) -
 
 def _used(part: _Traced) -> set[str]:
     """Return which of batch and head a traced mask function reads."""
-    from ..functions.symbolic.trace import order, traced
-
     trace, ways = traced(part.function)
     seen = {id(each) for decisions, results in ways for each in order([*[one for one, _ in decisions], *results])}
     return {name for name, symbol in zip(POSITION, trace.arguments, strict=True) if id(symbol) in seen}

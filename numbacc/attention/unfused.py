@@ -349,11 +349,17 @@ class Unfused:
         starts = tuple(word for each in (part.batch, part.head, part.row) for word in words(each, "int64"))
         stage.add(Unchecked(self._maps[key], starts), *arrays, offsets=offsets)
 
+    @property
+    def _has_two_stats(self) -> bool:
+        """Whether the statistics are in two parts, see `reference.attention`."""
+        scoring = self._problem.call.scoring
+        return scoring is not None and scoring.function.has_score
+
     def _levels(self, part: Slice) -> tuple[dict[str, Array], dict[str, tuple[Sequence[int], int]]]:
         """Return the statistics as inputs of a kernel, with strides and offsets."""
         stats = self._stage.arrays["stats"]
         inputs, more = {"level": stats}, {"level": self._rows_of("stats", part)}
-        if self._problem.call.scoring is not None:
+        if self._has_two_stats:
             inputs["rest"], more["rest"] = stats, self._rows_of("stats", part, 1)
         return inputs, more
 
@@ -363,7 +369,7 @@ class Unfused:
         outputs, more = {"weights": arrays["weights"]}, {}
         if "stats" in self._problem.outputs:
             outputs["stats"], more["stats"] = arrays["stats"], self._rows_of("stats", part)
-            if self._problem.call.scoring is not None:
+            if self._has_two_stats:
                 outputs["rest"], more["rest"] = arrays["stats"], self._rows_of("stats", part, 1)
         self._kernel("softmax", part, {"scores": arrays["scores"]}, outputs, more)
         self._product(self._scored("weights", part), self._matrices("v", part), self._matrices("out", part))

@@ -22,8 +22,8 @@ A score function f and a mask function g change S before bias and slopes are add
 
     S[i, j] = f(t q[i] · k[j], batch, head, i, j, *elements) + ...     if g(batch, head, i, j), else -inf
 
-The statistics are then two numbers: the largest S of a row, and log Σ_j exp(S[i, j] - largest). Their sum would lose
-the second one where scores are very negative. The gradient of an element is dS df/d(element).
+With a score function, the statistics are two numbers: the largest S of a row, and log Σ_j exp(S[i, j] - largest). Their
+sum would lose the second one where scores are very negative. The gradient of an element is dS df/d(element).
 
 Gradients are summed over everything that shares a key, a value, a bias or an operand. The code works on blocks of rows,
 so it never stores the matrix of all scores. 16-bit floats are computed in float32 and rounded once, when a result is
@@ -96,6 +96,7 @@ class ScoreMap(NamedTuple):
         operands: arrays (batch, heads, queries, keys), where each length may be 1 instead.
         wanted: the operands whose gradients are computed.
         seen: (batch, head, rows) -> the first key that any of these rows sees, and the end of such keys; or None.
+        has_two_stats: whether the statistics are two numbers, as with a score function.
     """
 
     value: Callable[..., tuple[Array, ...]]
@@ -103,6 +104,7 @@ class ScoreMap(NamedTuple):
     operands: Sequence[Array] = ()
     wanted: tuple[int, ...] = ()
     seen: Callable[[int, int, slice], tuple[int, int]] | None = None
+    has_two_stats: bool = True
 
     def arguments(self, scores: Array, b: int, h: int, rows: slice, keys: slice) -> tuple[Any, ...]:
         """Return the arguments of `value` for some rows and keys."""
@@ -242,7 +244,7 @@ def forward(q: Array, k: Array, v: Array, how: Scores) -> tuple[Array, Array]:
     real = compute_dtype(q.dtype)
     o = np.zeros((*q.shape[:3], v.shape[3]), q.dtype)
     stats = np.full(q.shape[:3], -np.inf, real)
-    rest = None if how.map is None else np.zeros_like(stats)
+    rest = np.zeros_like(stats) if how.map is not None and how.map.has_two_stats else None
     with np.errstate(all="ignore"):
         for b, h, group, rows, keys, scores, _ in _blocks(q, k, how, real):
             top = scores.max(axis=-1, keepdims=True)
@@ -327,7 +329,7 @@ def backward(
     dq, dk, dv = (np.zeros(each.shape, real) for each in (q, k, v))
     dbias = np.zeros(how.bias.shape, real) if bias_grad and how.bias is not None else None
     sums = [] if how.map is None else [np.zeros(how.map.operands[k].shape, real) for k in how.map.wanted]
-    level_of, rest_of = (stats, None) if how.map is None else stats
+    level_of, rest_of = stats if how.map is not None and how.map.has_two_stats else (stats, None)
     with np.errstate(all="ignore"):
         for b, h, group, rows, keys, scores, raw in _blocks(q, k, how, real):
             level = cast(level_of[b, h, rows], real)[:, None]

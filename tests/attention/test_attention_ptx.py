@@ -80,7 +80,7 @@ def test_statistics_in_two_parts(algorithm):
 def test_functions_of_scores_compile_to_single_precision():
     """Positions are integers, but products of them and of scores are computed in float32."""
     shape, slopes, device = (2, 4, 128, 128), (1, 4, 1, 1), 0
-    scoring, _ = parsed(
+    scoring, *_ = parsed(
         lambda s, b, h, i, j, m: 5 * math.tanh(s / 5) + m * (j - i),
         lambda b, h, i, j: j <= i and i - j < 100,
         (np.ones((4, 1, 1), np.float32),), True, lambda: shape, -1, 0,

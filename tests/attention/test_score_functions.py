@@ -124,7 +124,7 @@ def test_forward_and_backward(place):
         if place.is_device and function is not None:
             continue
         again, stats = attention.forward(q, k, v, **options, return_stats=True)
-        assert stats.shape == (2, 2, 4, 6)
+        assert stats.shape == ((2, 4, 6) if function is None else (2, 2, 4, 6))
         gradients = attention.backward(do, q, k, v, again, stats, **options)
         close((again, *gradients), wanted[:4], limit)
 
@@ -311,6 +311,37 @@ def test_plans_and_changing_closures(place):
     other = attention.backward(do, q, k, v, o, stats, mask=same)
     for one, two in zip(found, other, strict=True):
         np.testing.assert_array_equal(numbacc.asnumpy(one), numbacc.asnumpy(two))
+
+
+def test_masks_that_equal_named_ones_use_their_plans(place):
+    """A mask function that depends on the distance only, and is a band, costs what the named mask costs."""
+    causal_window, window = attention.CausalSlidingWindow, attention.SlidingWindow
+    arrays = {size: [place.put(np.ones((2, 2, n, 4), np.float32)) for n in size] for size in ((6, 9), (9, 6), (3, 3))}
+    for mask, size, named in (
+        (lambda b, h, i, j: j <= i, (6, 9), "causal"),
+        (lambda b, h, i, j: not i < j, (9, 6), "causal"),
+        (lambda b, h, i, j: 0 <= i - j < 3, (9, 6), causal_window(3)),
+        (lambda b, h, i, j: i >= j and i - 2 <= j, (6, 9), causal_window(3)),
+        (lambda b, h, i, j: abs(i - j) < 2, (6, 9), window(2)),
+        (lambda b, h, i, j: abs(i - j) * 0.5 <= 1.5, (9, 6), window(4)),
+        (lambda b, h, i, j: abs(i - j) < 4, (3, 3), None),
+        (lambda b, h, i, j: abs(i - j) < 7, (6, 9), window(7)),
+        (lambda b, h, i, j: True, (6, 9), None),
+        # These are no bands, or depend on more than the distance.
+        (lambda b, h, i, j: j <= i + 1, (6, 9), "other"),
+        (lambda b, h, i, j: (i - j) % 2 == 0, (6, 9), "other"),
+        (lambda b, h, i, j: j <= i or j < 2, (6, 9), "other"),
+        (lambda b, h, i, j: j <= i + h, (6, 9), "other"),
+        (lambda b, h, i, j: i + 0.1 - j < 3.1, (6, 9), "other"),
+        (lambda b, h, i, j: 2 * i >= j, (6, 9), "other"),
+        (lambda b, h, i, j: i // 2 >= j // 2, (6, 9), "other"),
+        (lambda b, h, i, j: i < j < i, (6, 9), "other"),
+    ):
+        q, k = arrays[size]
+        plan = attention.forward.plan(q, k, k, mask=mask)
+        assert (plan.problem.call.scoring is None) == (named != "other")
+        if named != "other":
+            assert plan is attention.forward.plan(q, k, k, mask=named)
 
 
 def test_block_maps():
