@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.attention_tiles import ld_int32, map_tile, red_fragment, store_bricks
+from ..primitives.device.attention_tiles import ld_int32, map_tile, red_fragment, store_bricks
 from ..primitives.device.emitting import composed
 from .flash_gradients import adding, chain
 from .flash_scores import scoring, starts_of, tiles_of

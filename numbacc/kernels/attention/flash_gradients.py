@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.attention_tiles import ELEMENT_LOADS, red_add
+from ..primitives.device.attention_tiles import ELEMENT_LOADS, red_add
 from ..primitives.device.collectives import shfl_bfly
 from ..primitives.device.emitting import composed
 from ..primitives.device.fragments import fragment_reduce_rows, quad_reduce

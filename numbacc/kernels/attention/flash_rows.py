@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.attention_tiles import ld_float32
+from ..primitives.device.attention_tiles import ld_float32
 from ..primitives.device.emitting import composed
 from .flash_spec import FlashSpec
 

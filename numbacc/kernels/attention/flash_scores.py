@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.attention_tiles import ELEMENT_LOADS, ld_int32
+from ..primitives.device.attention_tiles import ELEMENT_LOADS, ld_int32
 from ..primitives.device.emitting import composed
 from ..primitives.specialize import specialize
 from .flash_spec import BLOCK, FlashSpec

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...base import _numba
-from ...base._numba import types
-from .device.block_state import block, global_bytes
-from .device.emitting import Emitter, generated, literal, ptx
-from .device.fragments import position, unliteral
-from .device.matrices import stmatrix_x4_xor
+from ....base import _numba
+from ....base._numba import types
+from .block_state import block, global_bytes
+from .emitting import Emitter, generated, literal, ptx
+from .fragments import position, unliteral
+from .matrices import stmatrix_x4_xor
 
 __all__ = ["ELEMENT_LOADS", "ld_float32", "ld_int32", "map_tile", "red_add", "red_fragment", "store_bricks"]
 
