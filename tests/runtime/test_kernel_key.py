@@ -16,11 +16,13 @@ import pytest
 
 from numbacc import compiling
 from numbacc.functions.epilogues import FORMULAS
+from numbacc.kernels.attention.flash_spec import FlashSpec
 from numbacc.kernels.attention.spec import AttentionSpec
 from numbacc.kernels.conv import epilogue
 from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec
 from numbacc.kernels.elementwise.multi_tensor_spec import ListSumSpec
 from numbacc.kernels.elementwise.optimizers import SQUARE
+from numbacc.kernels.gemm.spec import GemmSpec
 from numbacc.kernels.rows.spec import SumsSpec
 from numbacc.kernels.specs import KernelSpec
 from numbacc.runtime import disk_cache, installed
@@ -34,9 +36,9 @@ CAPABILITY = (9, 0)
 @pytest.fixture
 def fresh_fingerprint():
     """The digest of sources and versions is taken anew, here and after the test."""
-    disk_cache._fingerprint.cache_clear()
-    yield disk_cache._fingerprint.cache_clear
-    disk_cache._fingerprint.cache_clear()
+    disk_cache.fingerprint.cache_clear()
+    yield disk_cache.fingerprint.cache_clear
+    disk_cache.fingerprint.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,9 @@ def specs():
     found = {spec.module: spec for spec in compiling.kernels(compiling.FAMILIES)}
     softmax = AttentionSpec("softmax", (("s", "float32"),), (("p", "float16"),), "float32")
     squares = ListSumSpec(SQUARE, ("bfloat16",), "float32")
-    more = (softmax, SumsSpec(found["kernels/rows/row"], None, 0, 2, 256, 1, True), squares)
+    product = GemmSpec("bfloat16", False, False, (128, 256), FORMULAS["gated.forward.glu"], (), (("bfloat16", True),))
+    flash = [FlashSpec(direction, "bfloat16", 64) for direction in ("forward", "backward", "prepare")]
+    more = (softmax, SumsSpec(found["kernels/rows/row"], None, 0, 2, 256, 1, True), squares, product, *flash)
     return {**found, **{spec.module: spec for spec in more}}
 
 
