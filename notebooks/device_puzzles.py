@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from puzzles import Verdict  # the file beside this one
 
 import numbacc
 
@@ -41,27 +42,6 @@ class Puzzle:
     tolerance: float = 1e-3
     conflicts: str = ""
     cluster: int = 1
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The result of a check.
-
-    Attributes:
-        solved: whether the puzzle is solved.
-        words: the message.
-        trace: the trace, with the accesses of shared memory.
-        note: why the kernel was not compiled for a GPU; empty if it was.
-    """
-
-    solved: bool
-    words: str
-    trace: Any
-    note: str = ""
-
-    def __repr__(self) -> str:
-        rows = self.trace.table().rows
-        return "\n\n".join([self.words, *[str(self.trace.table())] * bool(rows), *[self.note] * bool(self.note)])
 
 
 #: Words in the message of the error that stopped a kernel -> the advice.
