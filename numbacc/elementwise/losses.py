@@ -71,7 +71,12 @@ def _run_loss(plan: LossPlan, arrays: Sequence[Any], targets: Any, out: Any, han
     found = plan.run(arrays, targets, handle)
     if out is None or not plan.with_stats:
         return found if out is None else out
-    return tuple(made if own is None else own for made, own in zip(found, out, strict=True))
+    return _given(found, out)
+
+
+def _given(found: Sequence[Any], out: Any) -> tuple[Any, ...]:
+    """Return a loss and another result, with the user's own arrays where they were given."""
+    return tuple(made if own is None else own for made, own in zip(found, out or (None, None), strict=True))
 
 
 def _targets(out: Any, with_stats: bool, handle: int) -> list[Any] | None:
@@ -291,11 +296,6 @@ def cross_entropy_and_gradient(
         own = tuple([None if each is None else operands.layout_of(each) for each in targets])
     key = (LossAndGradientPlan, *map(operands.layout_of, arrays), *options, own)
     return plans.find(key), arrays, targets, out, handle  # type: ignore[return-value]
-
-
-def _given(found: Sequence[Any], out: Any) -> tuple[Any, ...]:
-    """Return the results, with the user's own arrays where they were given."""
-    return tuple(made if own is None else own for made, own in zip(found, out or (None, None), strict=True))
 
 
 def _options(axis: Any, reduction: Any, ignore_index: Any, label_smoothing: Any) -> tuple[int, str, int, float]:
@@ -771,11 +771,8 @@ def loss_rows(
     loss = outs[0] or (result if reduction == "none" else layout((), (), result.dtype, x.device))
 
     def losses(x: Any, places: Any) -> tuple[Any, ...]:
-        found = numpy_reductions.log_sum_and_mean(x, (axis,), compute)
-        base, total, mean = (np.expand_dims(each, axis) for each in found)
-        (value,) = take_along_axis(x, places, axis)
-        (each,) = reference.loss(base, total, mean, value, places, ignored, smoothing, x.shape[axis])
-        return (_reduced(each, places, reduction, ignored), np.stack(found[:STATS], axis=-1))[: 1 + with_stats]
+        each, stats = _losses_and_stats(x, places, axis, ignored, smoothing, compute)
+        return (_reduced(each, places, reduction, ignored), stats)[: 1 + with_stats]
 
     task = _row_task(
         "smoothed_row_loss" if smoothing else "row_loss",
@@ -786,8 +783,7 @@ def loss_rows(
         losses,
         ("int64", compute),
     ).replace(total=LOSSES.get(reduction))
-    plan = RowPlan(task, (*dtypes.words(ignored, "int64"), *dtypes.words(smoothing, compute)))
-    return plan if plan.access_bytes((0,) * (len(task.inputs) + len(task.outputs))) == VECTOR_BYTES else None
+    return _in_full_accesses(task, ignored, smoothing)
 
 
 def loss_and_gradient_rows(
@@ -805,10 +801,8 @@ def loss_and_gradient_rows(
     made = loss or (result if reduction == "none" else layout((), (), result.dtype, x.device))
 
     def both(x: Any, places: Any, factor: Any) -> tuple[Any, ...]:
-        found = numpy_reductions.log_sum_and_mean(x, (axis,), compute)
-        base, total, mean = (np.expand_dims(each, axis) for each in found)
-        (value,) = take_along_axis(x, places, axis)
-        (each,) = reference.loss(base, total, mean, value, places, ignored, smoothing, x.shape[axis])
+        each, stats = _losses_and_stats(x, places, axis, ignored, smoothing, compute)
+        base, total = (np.expand_dims(stats[..., k], axis) for k in range(STATS))
         (slope,) = reference.loss_slope(x, base, total, factor, places, axis, ignored, smoothing, compute)
         return slope, _reduced(each, places, reduction, ignored)
 
@@ -821,8 +815,22 @@ def loss_and_gradient_rows(
         both,
         ("int64", compute),
     ).replace(total=LOSSES.get(reduction), out_given=dx is not None)
-    plan = RowPlan(task, (*dtypes.words(ignored, "int64"), *dtypes.words(smoothing, compute)))
+    return _in_full_accesses(task, ignored, smoothing)
+
+
+def _in_full_accesses(task: RowTask, ignored: int, smoothing: float) -> RowPlan | None:
+    """Return the plan of a task, or None if its accesses would not have the full width."""
+    plan = RowPlan(task, (*dtypes.words(ignored, "int64"), *dtypes.words(smoothing, task.compute)))
     return plan if plan.access_bytes((0,) * (len(task.inputs) + len(task.outputs))) == VECTOR_BYTES else None
+
+
+def _losses_and_stats(x: Any, places: Any, axis: int, ignored: int, smoothing: float, compute: str) -> tuple[Any, Any]:
+    """Return the loss of each row of a NumPy array, and `stats`."""
+    found = numpy_reductions.log_sum_and_mean(x, (axis,), compute)
+    base, total, mean = (np.expand_dims(each, axis) for each in found)
+    (value,) = take_along_axis(x, places, axis)
+    (each,) = reference.loss(base, total, mean, value, places, ignored, smoothing, x.shape[axis])
+    return each, np.stack(found[:STATS], axis=-1)
 
 
 def _reduced(losses: Any, places: Any, reduction: str, ignored: int) -> Any:
