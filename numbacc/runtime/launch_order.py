@@ -124,6 +124,33 @@ class Spec:
         return value.digest(self.compute, self.narrow) if hasattr(value, "digest") else value
 
 
+class WarpgroupSpec(Spec):
+    """Defaults for kernels of warpgroups: tensor cores of one architecture, sums in float32, one block at a time."""
+
+    __slots__ = ()
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        raise NotImplementedError
+
+    @property
+    def compute(self) -> str:
+        return "float32"
+
+    @property
+    def is_specific(self) -> bool:
+        return True
+
+    @property
+    def is_dynamic(self) -> bool:
+        return True
+
+    @property
+    def launch_bounds(self) -> tuple[int, int]:
+        return (self.threads, 1)
+
+
 class Limits(NamedTuple):
     """The limits of a GPU.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...runtime.launch_order import Spec
+from ...runtime.launch_order import WarpgroupSpec
 
 #: Bytes of a row of a brick in shared memory, and the elements of 16 bits in it.
 ROW, WIDE = 128, 64
@@ -28,7 +28,7 @@ class _FlashFields(NamedTuple):
     has_lengths: bool = False
 
 
-class FlashSpec(_FlashFields, Spec):
+class FlashSpec(_FlashFields, WarpgroupSpec):
     """A kernel of flash attention.
 
     Attributes:
@@ -64,29 +64,13 @@ class FlashSpec(_FlashFields, Spec):
         return (self.dtype,)
 
     @property
-    def compute(self) -> str:
-        return "float32"
-
-    @property
     def narrow(self) -> bool:
-        return True
-
-    @property
-    def is_specific(self) -> bool:
-        return True
-
-    @property
-    def is_dynamic(self) -> bool:
         return True
 
     @property
     def threads(self) -> int:
         """Threads of a block: two warpgroups multiply; in the forward kernel, a third one loads."""
         return 384 if self.direction == "forward" else 256
-
-    @property
-    def launch_bounds(self) -> tuple[int, int]:
-        return (self.threads, 1)
 
     @property
     def keys(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...runtime.launch_order import Spec
+from ...runtime.launch_order import WarpgroupSpec
 
 #: Bytes of a row in shared memory; a stage holds so many bytes along K.
 ROW = 128
@@ -34,7 +34,7 @@ class _GemmFields(NamedTuple):
     turns: int = 1
 
 
-class GemmSpec(_GemmFields, Spec):
+class GemmSpec(_GemmFields, WarpgroupSpec):
     """The kernel of a product with an epilogue.
 
     Attributes:
@@ -69,20 +69,8 @@ class GemmSpec(_GemmFields, Spec):
         return tuple([name for name, _ in self.outs])
 
     @property
-    def compute(self) -> str:
-        return "float32"
-
-    @property
     def narrow(self) -> bool:
         return all(name in ("bfloat16", "float16") for name in self.writes)
-
-    @property
-    def is_specific(self) -> bool:
-        return True
-
-    @property
-    def is_dynamic(self) -> bool:
-        return True
 
     @property
     def groups(self) -> int:
@@ -93,10 +81,6 @@ class GemmSpec(_GemmFields, Spec):
     def threads(self) -> int:
         """Threads of a block."""
         return 128 * (self.groups + 1)
-
-    @property
-    def launch_bounds(self) -> tuple[int, int]:
-        return (self.threads, 1)
 
     @property
     def stage_bytes(self) -> int:
