@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.device.attention_tiles import ELEMENT_LOADS, red_add
+from ..primitives.device.attention_tiles import red_add
 from ..primitives.device.collectives import shfl_bfly
 from ..primitives.device.emitting import composed
 from ..primitives.device.fragments import fragment_reduce_rows, quad_reduce
 from ..primitives.specialize import specialize
+from .flash_scores import INDICES, PLACE, loads_of
 from .flash_spec import FlashSpec
 
 __all__ = ["adding", "chain"]
@@ -23,7 +24,6 @@ def chain(spec: FlashSpec, is_partial: bool) -> Any:
     columns, ends, end_queries, end_keys) -> (dx, ...). `ends` are addresses of the gradients of operands. Gradients of
     kind "each" are added there; those of the other kinds are returned.
     """
-    names = [f"x{k}" for k in range(len(spec.operands))]
     lines = [
         "def graded(x, dy, key, query, first_query, first_key, batch, head, starts, query_steps, key_steps, scale,",
         "           rows, columns, ends, end_queries, end_keys):",
@@ -34,22 +34,12 @@ def chain(spec: FlashSpec, is_partial: bool) -> Any:
     else:
         slopes = specialize(spec.slopes.function, "float32", True, inline=True)
         space = {"slopes": slopes, "real": np.float32, "ZERO": np.float32(0), "red_add": red_add}
-        if is_partial and names:
-            lines += [
-                "    query = max(min(query, rows - 1), -first_query)",
-                "    key = max(min(key, columns - 1), -first_key)",
-            ]
-        for k, (name, dtype) in enumerate(zip(names, spec.operands, strict=True)):
-            space[f"load_{name}"] = ELEMENT_LOADS[dtype]
-            place = f"(first_query + query) * query_steps[{k}] + (first_key + key) * key_steps[{k}]"
-            lines.append(f"    {name} = load_{name}(starts[{k}] + {place})")
-        elements = "".join(f"{name}, " for name in names)
-        given = "real(batch), real(head), real(first_query) + real(query), real(first_key) + real(key)"
-        lines.append(f"    found = slopes(dy, x * scale, {elements}{given})")
+        loads, elements = loads_of(spec, is_partial, space)
+        lines += [*loads, f"    found = slopes(dy, x * scale, {elements}{INDICES})"]
         results = ["real(found[0])"]
         for k, (operand, kind) in enumerate(spec.gradients):
             if kind == "each":
-                place = f"(first_query + query) * end_queries[{k}] + (first_key + key) * end_keys[{k}]"
+                place = PLACE.format(queries="end_queries", keys="end_keys", k=k)
                 # Where the score has no gradient, as beyond the arrays, there is nothing to add.
                 lines += ["    if dy != ZERO:", f"        red_add(ends[{k}] + {place}, real(found[{1 + operand}]))"]
             else:

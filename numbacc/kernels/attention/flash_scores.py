@@ -12,10 +12,15 @@ from ..primitives.device.emitting import composed
 from ..primitives.specialize import specialize
 from .flash_spec import BLOCK, FlashSpec
 
-__all__ = ["NOTHING", "scoring", "starts_of", "tiles_of"]
+__all__ = ["INDICES", "NOTHING", "PLACE", "loads_of", "scoring", "starts_of", "tiles_of"]
 
 #: The score of a key that a query does not see.
 NOTHING = np.float32(-math.inf)
+#: The last arguments of a score function. They are float32, which is exact up to 2^24: the product of an integer and a
+#: float32 would be a float64.
+INDICES = "real(batch), real(head), real(first_query) + real(query), real(first_key) + real(key)"
+#: The offset of an operand's element for a query and a key, or of its gradient's, from the first of the head.
+PLACE = "(first_query + query) * {queries}[{k}] + (first_key + key) * {keys}[{k}]"
 
 
 # ---------------------------------------------------------------- score functions
@@ -30,8 +35,7 @@ def scoring(spec: FlashSpec, is_partial: bool) -> Any:
     those along queries and keys. `rows` and `columns` count queries and keys from the tile's first to the last; with a
     causal mask, a query sees keys up to `ahead` more than its own number.
     """
-    forward, names = spec.direction == "forward", [f"x{k}" for k in range(len(spec.operands))]
-    order = "query, key" if forward else "key, query"
+    order = "query, key" if spec.direction == "forward" else "key, query"
     lines = [
         f"def scored(x, {order}, first_query, first_key, batch, head, starts, query_steps, key_steps, scale, rows,",
         "           columns, ahead):",
@@ -41,16 +45,8 @@ def scoring(spec: FlashSpec, is_partial: bool) -> Any:
         lines.append("    visible = (query < rows) & (key < columns)")
         if spec.is_causal:
             lines.append("    visible = visible & (key - query <= ahead)")
-        if spec.operands:  # elements beyond the arrays do not exist
-            lines += [
-                "    query = max(min(query, rows - 1), -first_query)",
-                "    key = max(min(key, columns - 1), -first_key)",
-            ]
-    for k, (name, dtype) in enumerate(zip(names, spec.operands, strict=True)):
-        space[f"load_{name}"] = ELEMENT_LOADS[dtype]
-        place = f"(first_query + query) * query_steps[{k}] + (first_key + key) * key_steps[{k}]"
-        lines.append(f"    {name} = load_{name}(starts[{k}] + {place})")
-    elements = "".join(f"{name}, " for name in names)
+    loads, elements = loads_of(spec, is_partial, space)
+    lines += loads
     if is_partial and spec.mask is not None:
         space["mask"] = specialize(spec.mask.function, "float32", True, inline=True)
         given = "whole(batch), whole(head), whole(first_query + query), whole(first_key + key)"
@@ -58,13 +54,26 @@ def scoring(spec: FlashSpec, is_partial: bool) -> Any:
     y = "x"
     if spec.score is not None:
         space["score"] = specialize(spec.score.function, "float32", True, inline=True)
-        # Indices are float32, which is exact up to 2^24: the product of an integer and a float32 would be a float64.
-        given = "real(batch), real(head), real(first_query) + real(query), real(first_key) + real(key)"
-        y = f"real(score(x * scale, {elements}{given})[0])"
+        y = f"real(score(x * scale, {elements}{INDICES})[0])"
     lines.append(f"    y = {y}")
     lines.append("    return y if visible else NOTHING" if is_partial else "    return y")
     exec("\n".join([*lines, ""]), space)
     return composed(space["scored"])
+
+
+def loads_of(spec: FlashSpec, is_partial: bool, space: dict[str, Any]) -> tuple[list[str], str]:
+    """Return (lines that load the operands' elements, their names as arguments). The functions are put into `space`."""
+    lines, names = [], [f"x{k}" for k in range(len(spec.operands))]
+    if is_partial and names:  # elements beyond the arrays do not exist
+        lines += [
+            "    query = max(min(query, rows - 1), -first_query)",
+            "    key = max(min(key, columns - 1), -first_key)",
+        ]
+    for k, (name, dtype) in enumerate(zip(names, spec.operands, strict=True)):
+        space[f"load_{name}"] = ELEMENT_LOADS[dtype]
+        place = PLACE.format(queries="query_steps", keys="key_steps", k=k)
+        lines.append(f"    {name} = load_{name}(starts[{k}] + {place})")
+    return lines, "".join(f"{name}, " for name in names)
 
 
 # ---------------------------------------------------------------- which tiles
