@@ -138,8 +138,8 @@ class Last:
         entry = kept.entries.get((number, is_recorded))
         if entry is None or entry is self.entries[number]:
             # In the second case the layouts are the same, but for example other tensors have gradients.
-            # Whether guards expect gradients where none are recorded depends on torch's version. A guard refuses a
-            # tensor that is given twice: then `call_source` finds no entry of this plan.
+            # Whether torch's comparison expects gradients where none are recorded depends on torch's version. It fails
+            # for a tensor that is given twice: then `call_source` finds no entry of this plan.
             for same in (tensors, [_without_gradient(each) for each in tensors]):
                 guard = _Guards(*same, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
                 is_usable = guard(*tensors)

@@ -1,4 +1,4 @@
-"""Mistakes that kernels make with asynchronous copies and products: Python finds them and says what is missing."""
+"""Mistakes that kernels make with asynchronous copies and products: Python finds them and names the missing call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The puzzles of notebook 10: every solution passes, usual mistakes are answered with what helps."""
+"""The puzzles of notebook 10: every solution passes, and the answers to usual mistakes help."""
 
 from __future__ import annotations
 
