@@ -181,13 +181,14 @@ class Kernel:
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or cores()
         small = blocks * math.prod(block) < _SMALL
-        if compiled.serial or workers == 1 or blocks == 1 or small:
+        alone = compiled.serial or workers == 1 or blocks == 1 or small
+        if alone:
             run = functools.partial(compiled.run, 0, blocks, *tail)
         else:
             run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
         try:
             if self.checked and (compiled.waits or not small):
-                interruptible(run, error)
+                interruptible(run, error, alone and small)
             else:
                 run()
         except IndexError:  # an empty array
