@@ -172,7 +172,7 @@ class Kernel:
             shadows = (meter.header,)
         elif self.checked:
             starts = [offsets[k] if offsets else 0 for k in compiled.shadowed]
-            shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], starts, blocks)
+            shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], starts, blocks, compiled.serial)
         if self.checked and self._memory:
             from .addresses import LaunchMemory
 
@@ -187,8 +187,8 @@ class Kernel:
         else:
             run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
         try:
-            if self.checked and (compiled.waits or not small):
-                interruptible(run, error, alone and small)
+            if self.checked and (compiled.waits or not small or self._memory):
+                interruptible(run, error, alone and small and not self._memory)
             else:
                 run()
         except IndexError:  # an empty array
@@ -202,7 +202,7 @@ class Kernel:
             if observe:
                 checks.located(error, meter)
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
-            found = explain(error, [*map(self._written, names)], lines, self.source, block, grid)
+            found = explain(error, [*map(self._written, names)], lines, self.source, block, grid, compiled.serial)
             raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
