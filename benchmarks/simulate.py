@@ -24,6 +24,10 @@ from .harness import Report
 
 #: Promises: checked threads a second; seconds to compile, unchecked and checked, and to load from the disk cache.
 CHECKED, COMPILE, COMPILE_CHECKED, FROM_DISK = 5e6, 1.0, 3.0, 0.05
+#: A launch takes microseconds, which fewer threads do not fill: for them, seconds of a checked launch.
+FEW, LAUNCH = 64, 50e-6
+#: Launches of so many threads take less than a millisecond, and are repeated so often to find the time of an idle core.
+SMALL, SMALL_REPEATS = 1 << 13, 200
 #: Numba's simulator takes up to a minute for a kernel.
 _TIMEOUT = 900
 
@@ -51,8 +55,11 @@ def add(report: Report, name: str, made: Mapping[str, Any], loaded: Mapping[str,
     elif "why" in slow:
         beside = {"missing": {"Numba's simulator": slow["why"]}}
     report.add(name=f"{name}, unchecked", right=right, threads=made["threads"], threads_per_s=made["rate"], **beside)
-    # A launch takes microseconds, which few threads do not fill.
-    promise = {"bound": CHECKED, "holds": made["checked_rate"] >= CHECKED} if made["checked_threads"] >= 1024 else {}
+    seconds = made["checked_threads"] / made["checked_rate"]
+    if made["checked_threads"] < FEW:
+        promise = {"seconds": seconds, "bound": LAUNCH, "holds": seconds <= LAUNCH}
+    else:
+        promise = {"bound": CHECKED, "holds": made["checked_rate"] >= CHECKED}
     report.add(
         name=f"{name}, checked",
         right=right,
@@ -150,7 +157,7 @@ def _measured(subject: simulate_kernels.Subject, checked: bool, repeats: int) ->
     if repeats:
         case = subject.make(subject.checked if checked else subject.threads)
         best = float("inf")
-        for _ in range(repeats):
+        for _ in range(SMALL_REPEATS if case.threads <= SMALL and repeats > 1 else repeats):
             args = case.fresh()
             best = min(best, _timed(case, args))
             found["right"] = found["right"] and case.is_right(args)

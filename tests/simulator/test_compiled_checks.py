@@ -10,6 +10,7 @@ from compiled_launch import three
 from numba import cuda, float32, int32
 
 from numbacc.errors import KernelError
+from numbacc.simulator.compiled import checks
 from numbacc.simulator.compiled.kernel import Kernel
 
 N = 64
@@ -136,6 +137,44 @@ def unwritten_counter(x, y):
     y[cuda.threadIdx.x] = s[0]
 
 
+@cuda.jit
+def plain_then_atomic(x, y):
+    k = cuda.threadIdx.x
+    if k == 0:
+        y[0] = 1
+    cuda.atomic.add(y, 0, x[k])  # here
+
+
+@cuda.jit
+def between_barriers_of_the_grid(x, y):
+    i, last = cuda.grid(1), cuda.gridsize(1) - 1
+    cuda.cg.this_grid().sync()
+    x[i] = i
+    cuda.syncthreads()
+    y[0] = x[last - i] if i == 0 else 0  # here
+    cuda.cg.this_grid().sync()
+
+
+@cuda.jit
+def after_a_barrier_of_the_grid(x, y):
+    s = cuda.shared.array(64, float32)
+    k = cuda.threadIdx.x
+    s[k] = x[cuda.grid(1)]
+    cuda.cg.this_grid().sync()
+    value = s[63 - k]
+    s[k] = value  # here
+
+
+@cuda.jit
+def unwritten_in_a_grid_that_synchronizes(x, y):
+    s = cuda.shared.array(64, float32)
+    k = cuda.threadIdx.x
+    if k != 5 or cuda.blockIdx.x == 0:
+        s[k] = x[cuda.grid(1)]
+    cuda.cg.this_grid().sync()
+    x[cuda.grid(1)] = s[63 - k]  # here
+
+
 MISTAKES = {
     out_of_bounds: (2, r"index 100 is out of bounds of axis 0 of y, in thread \(36, 0, 0\) of block \(1, 0, 0\)"),
     out_of_bounds_2d: (1, r"index \(0, 2\) is out of bounds of axis 1 of \w+, in thread \(32, 0, 0\)"),
@@ -151,6 +190,12 @@ MISTAKES = {
     divergent_loop: (1, r"only 36 of 64 threads of block \(0, 0, 0\) reach this barrier"),
     unwritten: (1, r"s, shared memory, is read at element 5 before it is written, in thread \(58, 0, 0\)"),
     unwritten_counter: (1, r"s, shared memory, is read at element 0 before it is written"),
+    plain_then_atomic: (1, r"a race on element 0 of y: thread \(1, 0, 0\) .* changes it, and .*0, 0, 0\) writes it"),
+    between_barriers_of_the_grid: (
+        2, r"element 127 of x: thread \(0, 0, 0\) of block \(0, 0, 0\) reads it, and .* of block \(1, 0, 0\) writes",
+    ),
+    after_a_barrier_of_the_grid: (1, r"a race on element \d+ of s: thread .* there is no barrier between them"),
+    unwritten_in_a_grid_that_synchronizes: (2, r"s, shared memory, is read at element 5 .* of block \(1, 0, 0\)"),
 }  # fmt: skip
 
 
@@ -165,7 +210,7 @@ def test_a_mistake_is_found(kernel):
     assert f"test_compiled_checks.py:{found.line}: " in str(found)
     with open(__file__) as file:
         lines = file.read().splitlines()
-    either = (race, race_with_an_atomic, race_after_reading, warps_in_step)
+    either = (race, after_a_barrier_of_the_grid, race_with_an_atomic, race_after_reading, warps_in_step)
     if kernel not in (*either, race_in_a_device_function, race_through_a_view):
         assert lines[found.line - 1].endswith("# here")
 
@@ -269,6 +314,24 @@ def in_place(x, y):
         x[i] = x[i] * 2 if i == cuda.grid(1) - 200 else x[i]
 
 
+@cuda.jit
+def exchanges_of_blocks(x, y):
+    """Blocks read what other blocks wrote, and count, in the phases of a grid that synchronizes."""
+    s = cuda.shared.array(64, float32)
+    grid = cuda.cg.this_grid()
+    i, k, last = cuda.grid(1), cuda.threadIdx.x, cuda.gridsize(1) - 1
+    s[k] = 1
+    for step in range(3):
+        x[i] = i + step
+        grid.sync()
+        y[i] = x[last - i] + s[63 - k]
+        cuda.atomic.add(y, last + 1 + step, 1)
+        grid.sync()
+        s[k] = y[last + 1 + step]
+        cuda.syncthreads()
+    y[i] += s[63 - k]
+
+
 def _inputs(n):
     return np.arange(1, 4 * N + 1, dtype=np.float32), np.full(n, np.nan, np.float32)
 
@@ -283,6 +346,16 @@ def test_no_false_alarm_warps():
     x, y = _inputs(4 * N)
     Kernel(warp_scan, checked=True).launch((4, 1, 1), (N, 1, 1), 0, (x, y))
     np.testing.assert_allclose(y, np.cumsum(x.reshape(8, 32), axis=1).ravel())
+
+
+@pytest.mark.parametrize("bits", [18, 38], ids=["numbers of blocks", "more barriers than numbers"])
+def test_no_false_alarm_grid(bits, monkeypatch):
+    monkeypatch.setattr(checks, "_COOPERATIVE_BITS", bits)
+    x, y = _inputs(4 * N + 3)
+    y[4 * N :] = 0
+    Kernel(exchanges_of_blocks, checked=True).launch((4, 1, 1), (N, 1, 1), 0, (x, y))
+    np.testing.assert_array_equal(y[4 * N :], 4 * N)
+    np.testing.assert_array_equal(y[: 4 * N], np.arange(4 * N)[::-1] + 2 + 2 * 4 * N)
 
 
 @pytest.mark.parametrize("blocks", [4, 512])

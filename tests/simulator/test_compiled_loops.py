@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import math
+import signal
 import threading
 
 import numpy as np
@@ -114,11 +115,54 @@ def test_an_interrupt_ends_an_endless_loop(kernel):
     _no_launch_goes_on()
 
 
+def test_a_small_launch_handles_signals_itself(monkeypatch):
+    """A launch of few threads starts no Python thread. Its signal handler may launch a kernel, or raise any error."""
+    flag, started = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    ended, seen = np.ones(1, np.int64), []
+
+    def handler(number, frame):
+        seen.append(number)
+        waiting[1, 1](ended, np.zeros(1, np.int64))
+        if len(seen) == 2:
+            raise FloatingPointError("an error of the handler")
+
+    def interrupt():
+        while not started[0]:
+            pass
+        for k in range(2):
+            _thread.interrupt_main()
+            while len(seen) == k:
+                pass
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with numbacc.simulate(checked=True):
+            waiting[1, 1](ended, np.zeros(1, np.int64))
+            other = threading.Thread(target=interrupt)
+            other.start()
+            with pytest.raises(FloatingPointError, match="an error of the handler"):
+                waiting[1, 1](flag, started)
+            other.join()
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", None)
+                waiting[1, 1](ended, started)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(seen) == 2
+    _no_launch_goes_on()
+
+
 def _no_launch_goes_on():
     for each in threading.enumerate():
         if each.name == "numbacc-launch":  # it has written its last value, and may still be ending
             each.join(60)
             assert not each.is_alive()
+
+
+@cuda.jit
+def waiting_quietly(flag):
+    while flag[0] == 0:
+        pass
 
 
 @pytest.mark.parametrize("starts", [False, True], ids=["before", "after"])
@@ -131,14 +175,14 @@ def test_an_interrupt_while_the_thread_starts(monkeypatch, starts):
             start(thread)
         raise KeyboardInterrupt
 
-    flag, started = np.ones(1, np.int64), np.zeros(1, np.int64)
+    flag = np.ones(1, np.int64)
     with numbacc.simulate(checked=True):
-        waiting[1, 1](flag, started)
+        waiting_quietly[32, 1024](flag)
         flag[0] = 0
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                waiting[1, 1](flag, started)
+                waiting_quietly[32, 1024](flag)
     _no_launch_goes_on()
 
 

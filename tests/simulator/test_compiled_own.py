@@ -125,6 +125,7 @@ MISTAKES = {
     "reads 16 bytes at byte 18,928 of an allocation of 18,940 bytes": "memory[x] = memory[x][:-4]",
     "writes 16 bytes at byte 9,456 of an allocation of 9,468 bytes": "memory[y] = memory[y][:-4]",
     "before all memory of the launch": "memory.clear()",
+    "a race on 16 bytes from byte ": "arguments = (arguments[0], arguments[0][:1], *arguments[2:])",
 }
 
 
@@ -153,7 +154,7 @@ for message, change in {MISTAKES!r}.items():
             case.call(numbacc.array(case.inputs[0], device="cuda:0"))
     except numbacc.KernelError as error:
         text = str(error)
-        assert message in text and "in thread (" in text and ".py:" in text and error.line > 0, text
+        assert message in text and "thread (" in text and ".py:" in text and error.line > 0, text
     else:
         raise AssertionError(message)
     print(text)
@@ -236,6 +237,94 @@ def kernel(n):
     with pytest.raises(numbacc.KernelError, match=message) as caught:
         made.launch(three(2), three(64), 0, (7,))
     assert caught.value.thread is not None and text.splitlines()[caught.value.line - 1].strip()
+
+
+def at(builder, address, kind):
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+@pytest.fixture(scope="module")
+def words():
+    """Return intrinsics that access memory at an address, of 1 to 16 bytes, some of them atomic operations."""
+    wide = ir.VectorType(ir.IntType(32), 4)
+
+    def store(kind):
+        def define(typing, address):
+            def generate(context, builder, signature, args):
+                builder.store(kind(None), at(builder, args[0], kind), align=kind.get_abi_size(context.target_data))
+                return context.get_dummy_value()
+
+            return types.void(address), generate
+
+        return intrinsic(define)
+
+    def load(typing, address):
+        def generate(context, builder, signature, args):
+            return builder.load(at(builder, args[0], ir.IntType(32)))
+
+        return types.int32(address), generate
+
+    counted, published, publish = (
+        assembly(text, constraints, kinds)
+        for text, constraints, kinds in (
+            ("atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l", (u32, types.int64)),
+            ("ld.relaxed.gpu.global.u64 $0, [$1];", "=l,l", (types.int64, types.int64)),
+            ("st.relaxed.gpu.global.u64 [$0], $1;", "l,l", (types.void, types.int64, types.int64)),
+        )
+    )
+    names = {"store1": ir.IntType(8), "store4": ir.IntType(32), "store16": wide}
+    made = {name: store(kind) for name, kind in names.items()}
+    return {**made, "load4": intrinsic(load), "count": counted, "published": published, "publish": publish}
+
+
+@pytest.mark.parametrize(
+    ("block_0", "block_1", "message"),
+    [
+        (
+            "store16(p)",
+            "z = load4(p + 12)",
+            r"reads it, and thread .* of block \(0, 0, 0\) writes it in line 6",
+        ),
+        (
+            "z = load4(p + 4)",
+            "store1(p + 7)",
+            "a race on 1 byte from byte 23 of an allocation of 64 bytes",
+        ),
+        ("store16(p)\n        store1(p + 16)", "store1(p + 17)\n        z = load4(p + 20)", ""),
+        ("store4(p)", "store4(p)", "a race on 4 bytes from byte 16"),
+        ("z = count(p)", "z = count(p)", ""),
+        ("z = count(p)", "store4(p)", "writes it, and .* of block .* changes it in line 6"),
+        ("store4(p)\n        z = count(p + 8)", "if count(p + 8) == 1:\n            z = load4(p)", ""),
+        ("store4(p)\n        publish(p + 8, 1)", "if published(p + 8):\n            z = load4(p)", ""),
+        ("store4(p)\n        publish(p + 8, 1)", "z = load4(p)", "a race on 4 bytes from byte 16"),
+    ],
+)
+@pytest.mark.sampled(3)
+def test_races_of_blocks_at_addresses(block_0, block_1, message, words, tmp_path):
+    """Two blocks access bytes of an allocation from byte 16, and an atomic operation may order them."""
+    file = tmp_path / "kernel.py"
+    file.write_text(
+        f"""
+from numba import cuda
+
+def kernel(p):
+    if cuda.blockIdx.x == 0:
+        {block_0}
+    else:
+        {block_1}
+"""
+    )
+    space = dict(words)
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    memory = np.zeros(64, np.uint8)
+    start = memory.ctypes.data
+    made = Kernel(space["kernel"], checked=True, kinds=(types.int64,), memory=lambda: {start: memory})
+    if not message:
+        made.launch(three(2), three(1), 0, (start + 16,))
+        return
+    with pytest.raises(numbacc.KernelError, match=message) as caught:
+        made.launch(three(2), three(1), 0, (start + 16,))
+    assert caught.value.thread == (0, 0, 0) and caught.value.block == (1, 0, 0)
 
 
 # ---------------------------------------------------------------- kernels of users

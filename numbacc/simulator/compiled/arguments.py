@@ -7,7 +7,7 @@ on a GPU are copied to the host and back. Arrays that share memory on the GPU sh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,13 +42,23 @@ def _number(value: Any, kind: str) -> Any:
         return value
 
 
-@contextmanager
-def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield a kernel's arguments in host memory. Afterwards, copy results back unless an error was raised.
+#: What kernels use as it is, and as it was given.
+_AS_GIVEN = (np.ndarray, bool, int, float, complex)
+
+
+def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> AbstractContextManager[tuple[Any, ...]]:
+    """Return a context with a kernel's arguments in host memory. Its end copies results back, unless it is an error's.
 
     Raises:
         DTypeError: kernels do not support an argument of this type.
     """
+    if not extensions and all(type(each) in _AS_GIVEN for each in given):
+        return nullcontext(tuple(given))
+    return _converted_to_host(given, extensions)
+
+
+@contextmanager
+def _converted_to_host(given: Sequence[Any], extensions: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
     after: list[Any] = []
     prepared = [_prepared(each, list(extensions), after) for each in given]
     gpu = _GPUArrays()
@@ -88,7 +98,9 @@ def _address(array: np.ndarray[Any, Any]) -> int:
 
 def offset(own: Any, arg: Any) -> int:
     """Return the distance in bytes from the start of an allocation to an array in it; 0 for other arguments."""
-    return _address(arg) - allocation(own, arg)[0] if isinstance(arg, np.ndarray) else 0
+    if not isinstance(arg, np.ndarray) or (own is arg and arg.flags.c_contiguous):
+        return 0  # an array of NumPy is copied to the start of an allocation
+    return _address(arg) - allocation(own, arg)[0]
 
 
 def _prepared(value: Any, extensions: Sequence[Any], after: list[Any]) -> Any:

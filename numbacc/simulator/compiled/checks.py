@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import math
 import os
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,10 @@ from .loops import STOPPED
 from .normalize import Normalize
 from .sites import Sites, array_of, indices
 from .source import Source
-from .syntax import BARRIER, Rewriter, assignment, called, expression, named, statements
+from .syntax import BARRIER, GRID_BARRIER, Rewriter, assignment, called, expression, named, statements
 from .variables import load as _load
 from .variables import store as _store
-from .watching import BOTH, READ, WRITE
+from .watching import ACQUIRE, ATOMIC, BOTH, EXCHANGE, OBSERVE, READ, WRITE
 
 #: Codes of errors, stored in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
@@ -35,17 +36,20 @@ OUTSIDE, MISALIGNED_ADDRESS = 8, 9
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
-#: How an access uses an element, in addition to READ, WRITE and BOTH. An atomic operation whose result is used can
-#: observe other blocks' work.
-ATOMIC, EXCHANGE, ACQUIRE = 4, 5, 6
 # The bits of a stamp: thread, flag, flag, access, era.
 _THREAD, _WARP, _MANY, _BLOCKS, _SITE, _ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
 _ATOMIC = _MANY
+#: The bits of an era for the barriers of a block between two barriers of the grid.
+_COOPERATIVE_BITS = 18
 
 
-def _era_bits(blocks: int) -> int:
-    """Return how many bits an era needs for the barriers of a block."""
-    return 43 - (blocks + 1).bit_length()
+def _era_bits(blocks: int, cooperative: bool) -> int:
+    """Return how many bits an era needs for the barriers of a block.
+
+    Args:
+        cooperative: whether the grid synchronizes. Between two of its barriers, each block has another number.
+    """
+    return _COOPERATIVE_BITS if cooperative else 43 - (blocks + 1).bit_length()
 
 
 # The functions below are compiled once, for int64 only: an address stands for an array.
@@ -85,7 +89,8 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
 
     Args:
         state: the address of the block's state: atomic operations on global arrays (2: used a result), or for a shared
-            array the elements written. The next word is the stamp that revealed a race.
+            array the elements written. The next words are the stamp that revealed a race, and the oldest stamp that
+            matters: of a shared array, for whether an element was written.
         era: since the last barrier; since: since the last barrier of the block; start: of this block; end: of the next.
 
     Returns:
@@ -102,16 +107,17 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
             _store(state + 8, w)
     elif w < start or w >= end:
         if shared:
-            if mode != WRITE and mode != EXCHANGE:
-                found = UNINITIALIZED
-            if mode != READ:
-                _store(state, _load(state) + 1)
-        elif w != 0 and _is_race_of_blocks(w, mode, _load(state)):
+            if w < _load(state + 16):
+                if mode != WRITE and mode != EXCHANGE:
+                    found = UNINITIALIZED
+                if mode != READ and mode != OBSERVE:
+                    _store(state, _load(state) + 1)
+        elif w >= _load(state + 16) and _is_race_of_blocks(w, mode, _load(state)):
             found = RACE | mode << 4
             _store(state + 8, w)
-    if mode != READ:
+    if mode != READ and mode != OBSERVE:
         r = _load(read)
-        if r != 0:
+        if r >= _load(state + 16):
             here = start <= r < end
             others = (r >= era and (r & _MANY or (r ^ me) & _THREAD)) or (r ^ me) & _WARP
             if found & 15 != RACE and here and r >= since and others:
@@ -121,7 +127,8 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
             if found & 15 != RACE and far and _is_race_of_blocks(0, mode, _load(state)):
                 found = RACE | (mode | (24 if here else 8)) << 4
                 _store(state + 8, r)
-        _store(wrote, me | _ATOMIC if mode >= ATOMIC else me)
+        own = era <= w < end and not (w ^ me) & (_THREAD | _ATOMIC)  # this thread wrote it, without a barrier since
+        _store(wrote, (w if own else me | _ATOMIC) if mode >= ATOMIC else me)
     if not shared and mode == READ and _load(state) != 0:
         stamps = _load(state) == 1 and w & _ATOMIC == 0  # atomic operations order later accesses
     if mode in (READ, BOTH) and stamps:
@@ -131,11 +138,11 @@ def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  
             flags = r & _BLOCKS
             if r >= era and (r & _MANY or (r ^ me) & _THREAD):
                 flags |= _MANY
-        elif r != 0 and not shared:
+        elif not shared and r >= _load(state + 16):
             flags = _BLOCKS
         _store(read, me | flags)
     if mode >= ATOMIC and not shared:
-        _store(state, max(_load(state), 2 if mode == ACQUIRE else 1))
+        _store(state, max(_load(state), 2 if mode in (ACQUIRE, OBSERVE) else 1))
     return found
 
 
@@ -288,8 +295,8 @@ class Checks:
         self.lines: list[tuple[str, int]] = []
         self.sites = Sites(normal, facts, body, arrays)
         self.views = views(body)
-        self.tracked = [] if normal.grid else [a for a in arrays if a in self.sites.written]
-        self.shared = [] if normal.grid else [*normal.shared]
+        self.tracked = [a for a in arrays if a in self.sites.written]
+        self.shared = [*normal.shared]
 
     def space(self) -> dict[str, Any]:
         """Return the values of the names that the statements use."""
@@ -310,22 +317,35 @@ class Checks:
         return [types.int64, numbers, *(types.Array(types.int64, a.ndim, "C") for a in arrays for _ in range(2))]
 
     @staticmethod
-    def arguments(arrays: list[Any], offsets: list[int], blocks: int) -> list[Any]:
+    def arguments(arrays: list[Any], offsets: list[int], blocks: int, cooperative: bool) -> list[Any]:
         """Return the arguments for `parameters`. Untouched memory costs nothing.
 
         Args:
             arrays: the kernel's arrays.
             offsets: the distance in bytes from an address that a GPU aligns to each array's start.
+            cooperative: whether the grid synchronizes.
         """
         return [
-            _era_bits(blocks),
+            _era_bits(blocks, cooperative),
             np.array(offsets, np.int64),
             *(np.zeros(a.shape, np.int64) for a in arrays for _ in range(2)),
         ]
 
     def head(self, line: int) -> list[ast.stmt]:
         """Return statements at the start of the compiled function."""
-        out = statements("_nb_state = _nb_zeros(2, _nb_np.int64)\n_nb_era = _nb_since = _nb_start = _nb_end = 0", line)
+        grid = self.normal.grid
+        text = """
+            _nb_state = _nb_zeros(3, _nb_np.int64)
+            _nb_state[2] = 1
+            _nb_era = _nb_since = _nb_start = _nb_end = 0
+            """
+        if grid:
+            text = """
+            _nb_states = _nb_zeros((_nb_last, 3), _nb_np.int64)
+            _nb_states[:, 2] = 1
+            _nb_grid_era = _nb_era_here = _nb_since_here = 0
+            """
+        out = statements(text, line)
         out += statements(
             """
             _nb_places_x = _nb_zeros(_nb_T, _nb_np.int64)
@@ -339,15 +359,18 @@ class Checks:
             line,
         )
         for n in self.shared:
+            own = "all" * grid
+            whole = f"_nb_all_{n}" if grid else n
             out += statements(
                 f"""
-                _nb_wrote_{n} = _nb_zeros({n}.shape, _nb_np.int64)
-                _nb_read_{n} = _nb_zeros({n}.shape, _nb_np.int64)
-                _nb_filled_{n} = _nb_zeros(2, _nb_np.int64)
+                _nb_wrote{own}_{n} = _nb_zeros({whole}.shape, _nb_np.int64)
+                _nb_read{own}_{n} = _nb_zeros({whole}.shape, _nb_np.int64)
+                _nb_filled_{n} = _nb_zeros(3, _nb_np.int64)
+                _nb_filled_{n}[2] = 1
                 """,
                 line,
             )
-        for n in self.tracked:
+        for n in () if grid else self.tracked:
             out += statements(f"_nb_private_{n} = TEST", line, TEST=self.sites.private(n))
         return out
 
@@ -362,7 +385,9 @@ class Checks:
             _nb_since = _nb_start
             _nb_state[0] = 0
             """
-        return statements(text + "".join(f"\n            _nb_filled_{n}[0] = 0" for n in self.shared), line)
+        for n in self.shared:
+            text += f"\n            _nb_filled_{n}[0] = 0\n            _nb_filled_{n}[2] = _nb_start"
+        return statements(text, line)
 
     def end(self, line: int) -> list[ast.stmt]:
         """Return statements after the last block."""
@@ -370,12 +395,38 @@ class Checks:
 
     def barrier(self, emit: Any, kind: str = BARRIER) -> list[ast.stmt]:
         """Return the statements where a phase ends."""
-        since = "\n_nb_since = _nb_era" if kind == BARRIER else ""
-        return statements(f"_nb_era += {1 << _ERA}{since}", emit.line)
+        here = "_here" * self.normal.grid
+        since = f"\n_nb_since{here} = _nb_era{here}" if kind == BARRIER else ""
+        if kind != GRID_BARRIER:
+            return statements(f"_nb_era{here} += {1 << _ERA}{since}", emit.line)
+        # When block numbers no longer fit, only the threads of a block are compared.
+        text = f"""
+            _nb_grid_era += 1
+            if (_nb_grid_era + 1) * _nb_last + 1 < 1 << (43 - _nb_era_bits):
+                _nb_era_here = 0
+                _nb_states[:, 2] = (_nb_grid_era * _nb_last + 1) << (_nb_era_bits + {_ERA})
+            else:
+                _nb_grid_era -= 1
+                _nb_era_here += {1 << _ERA}
+                _nb_states[:, 2] = {(1 << 63) - 1}
+            _nb_since_here = _nb_era_here
+            _nb_states[:, 0] = 0
+            """
+        return statements(text, emit.line)
 
     def enter(self, emit: Any) -> list[ast.stmt]:
         """Return the statements where a block of a grid that synchronizes begins its part of a phase."""
-        return []
+        text = f"""
+            _nb_start = (_nb_grid_era * _nb_last + _nb_block + 1) << (_nb_era_bits + {_ERA})
+            _nb_end = _nb_start + (1 << (_nb_era_bits + {_ERA}))
+            _nb_era = _nb_start + _nb_era_here
+            _nb_since = _nb_start + _nb_since_here
+            _nb_state = _nb_states[_nb_block]
+            """
+        for n in self.shared:
+            for k in ("wrote", "read"):
+                text += f"\n            _nb_{k}_{n} = _nb_{k}all_{n}[_nb_block]"
+        return statements(text, emit.line)
 
     def body(self, body: list[ast.stmt], emit: Any) -> list[ast.stmt]:
         """Return the statements of a phase with checks."""
@@ -573,9 +624,15 @@ class _Rooted(ast.NodeTransformer):
 
 
 def explain(
-    error: Any, arrays: list[str], lines: list[tuple[str, int]], source: Source, block: Any, grid: Any
+    error: Any,
+    arrays: list[str],
+    lines: list[tuple[str, int]],
+    source: Source,
+    block: Any,
+    grid: Any,
+    cooperative: bool = False,
 ) -> dict[str, Any]:
-    """Return the message and the attributes of a KernelError."""
+    """Return the message and the attributes of a KernelError. `cooperative`: whether the grid synchronizes."""
     kind, line, name, t, b, count, other, stamp = (int(e) for e in error[:8])
     index = tuple(int(i) for i in error[9 : 9 + int(error[8])])
     element = str(index[0]) if len(index) == 1 else str(index)
@@ -612,13 +669,18 @@ def explain(
             f"that is not a multiple of {other}: a GPU raises an error there. Make the view begin at such a multiple"
         )
     else:
-        text = f"{where}: a race on element {element} of {array}: {thread} {_VERBS[other & 7]} it, and "
+        subject = f"element {element} of {array}"
+        if not array:  # of a kernel whose arguments hold addresses
+            begin, nbytes, size = index
+            subject = f"{nbytes} byte{'s' * (nbytes != 1)} from byte {begin:,} of an allocation of {size:,} bytes"
+        text = f"{where}: a race on {subject}: {thread} {_VERBS[other & 7]} it, and "
         site = (stamp >> _SITE) & 255
         there = "elsewhere"
         if site < min(len(lines), 255):
             there = f"in line {lines[site][1]}" + ("" if lines[site][0] == file else f" of {lines[site][0]}")
         verb = "reads" if other & 8 else "changes" if stamp & _ATOMIC else "writes"
-        writer = (stamp >> (_ERA + _era_bits(math.prod(grid)))) - 1
+        blocks = math.prod(grid)
+        writer = ((stamp >> (_ERA + _era_bits(blocks, cooperative))) - 1) % blocks
         first = place(stamp & _THREAD, block)
         if other & 16:
             text += f"a thread of another block {verb} it, too"
@@ -631,7 +693,8 @@ def explain(
     return {"message": text, "file": file, "line": line, "block": at, "thread": place(t, block)}
 
 
-_VERBS = {READ: "reads", WRITE: "writes", BOTH: "changes", ATOMIC: "changes", EXCHANGE: "changes", ACQUIRE: "changes"}
+#: How an access uses an element, in words; "changes" for others.
+_VERBS = defaultdict(lambda: "changes", {READ: "reads", OBSERVE: "reads", WRITE: "writes"})
 
 
 def explained(kind: int, name: str, how: int, index: tuple[int, ...]) -> str:
@@ -644,8 +707,7 @@ def explained(kind: int, name: str, how: int, index: tuple[int, ...]) -> str:
         index: the bytes from the start of the memory to the access, the access's bytes, the memory's, the alignment.
     """
     distance, nbytes, size, alignment = index
-    verb = {READ: "reads", WRITE: "writes"}.get(how, "changes")
-    text = f"an access {verb} {nbytes} bytes"
+    text = f"an access {_VERBS[how]} {nbytes} bytes"
     memory = name or f"an allocation of {size:,} bytes"
     if kind == MISALIGNED_ADDRESS:
         return f"{text} at byte {distance:,} of {memory}, an address that is not a multiple of {alignment}"

@@ -172,7 +172,7 @@ class Kernel:
             shadows = (meter.header,)
         elif self.checked:
             starts = [offsets[k] if offsets else 0 for k in compiled.shadowed]
-            shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], starts, blocks)
+            shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], starts, blocks, compiled.serial)
         if self.checked and self._memory:
             from .addresses import LaunchMemory
 
@@ -181,13 +181,14 @@ class Kernel:
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or cores()
         small = blocks * math.prod(block) < _SMALL
-        if compiled.serial or workers == 1 or blocks == 1 or small:
+        alone = compiled.serial or workers == 1 or blocks == 1 or small
+        if alone:
             run = functools.partial(compiled.run, 0, blocks, *tail)
         else:
             run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
         try:
-            if self.checked and (compiled.waits or not small):
-                interruptible(run, error)
+            if self.checked and (compiled.waits or not small or self._memory):
+                interruptible(run, error, alone and small and not self._memory)
             else:
                 run()
         except IndexError:  # an empty array
@@ -201,7 +202,7 @@ class Kernel:
             if observe:
                 checks.located(error, meter)
             names, lines = (checks.arrays, checks.lines) if checks else ([], [])
-            found = explain(error, [*map(self._written, names)], lines, self.source, block, grid)
+            found = explain(error, [*map(self._written, names)], lines, self.source, block, grid, compiled.serial)
             raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation

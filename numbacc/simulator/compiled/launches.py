@@ -194,6 +194,8 @@ def dimensions(sizes: Any, name: str, largest: Sequence[int]) -> tuple[int, int,
     Raises:
         OptionError: it is not a size, or no GPU could launch it.
     """
+    if type(sizes) is int and 1 <= sizes <= largest[0]:  # the usual case
+        return sizes, 1, 1
     given = tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,)
     if not 1 <= len(given) <= 3 or not all(isinstance(n, (int, np.integer)) for n in given):
         raise OptionError(f"{name} is {shown(sizes)}: it must be an integer, or a tuple of up to three")

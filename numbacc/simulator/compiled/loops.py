@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import ctypes
+import functools
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
 from typing import Any
 
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -17,6 +21,10 @@ __all__ = ["STOP", "STOPPED", "goes_on", "hide_trips", "interruptible", "make_st
 
 #: The index in the array of errors that makes loops end, and the error code of a stopped launch.
 STOP, STOPPED = 15, 7
+#: Indices in the array of errors: after how many iterations a loop calls a function (0: never), and its address.
+_COUNT, _FUNCTION = 13, 14
+#: How many seconds lie between two such calls, at most and at least. The first call comes after few iterations.
+_MOST_SECONDS, _LEAST_SECONDS, _FIRST_COUNT = 0.1, 0.02, 64
 #: LLVM unrolls loops of fewer iterations without problems.
 _FEW = 16
 
@@ -68,6 +76,12 @@ def goes_on(typingctx: Any, error: Any, line: Any, block: Any) -> Any:
             with builder.if_then(is_first, likely=False):
                 for k, value in ((0, word(STOPPED)), (1, args[1]), (4, args[2])):
                     builder.store(value, at(k))
+        count = builder.load(at(_COUNT))
+        with builder.if_then(builder.icmp_signed("!=", count, word(0))):
+            builder.store(builder.sub(count, word(1)), at(_COUNT))
+            with builder.if_then(builder.icmp_signed("==", count, word(1)), likely=False):
+                kind = ir.FunctionType(ir.VoidType(), []).as_pointer()
+                builder.call(builder.inttoptr(builder.load(at(_FUNCTION)), kind), [])
         return builder.select(stops, cgutils.false_bit, cgutils.true_bit)
 
     return types.boolean(error, types.int64, types.int64), codegen
@@ -85,8 +99,79 @@ def make_stoppable(body: list[ast.stmt], block: str) -> None:
             loop.test = expression(text, loop.lineno, TEST=loop.test)
 
 
-def interruptible(run: Callable[[], None], error: Any) -> None:
-    """Run a launch on another thread, so that Ctrl-C and the stop button of notebooks end its loops."""
+class _Signals:
+    """Handle signals on the main thread while it runs compiled code.
+
+    The loops of the code call a function now and then. It is a generator, because Python calls signal handlers where a
+    generator continues, inside its `try`. It would call them at the start of a function, outside of any `try`, and
+    ctypes drops exceptions.
+    """
+
+    def __init__(self) -> None:
+        self._error: Any = None
+        self._caught: BaseException | None = None
+        self._count, self._called = 0, 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._steps: Any = self._handle()
+        next(self._steps)
+        self._function = ctypes.CFUNCTYPE(None)(self._steps.__next__)
+        self._address = ctypes.cast(self._function, ctypes.c_void_p).value
+
+    def _handle(self) -> Generator[None, None, None]:
+        while True:
+            try:
+                yield
+                now = time.perf_counter()
+                seconds, self._called = now - self._called, now
+                if seconds < _LEAST_SECONDS:
+                    self._count *= 2
+                elif seconds > _MOST_SECONDS:
+                    self._count = max(1, self._count // 2)
+                self._error[_COUNT] = self._count
+            except GeneratorExit:
+                return
+            except BaseException as caught:
+                self._error[STOP] = 1
+                self._caught = caught
+
+    def run(self, work: Callable[[], None], error: Any) -> bool:
+        """Run a launch, and raise what a signal handler raises. Return False if its handlers cannot run here now."""
+        if threading.current_thread() is not threading.main_thread() or self._error is not None:
+            return False
+        if self._steps.gi_frame is None:  # a second signal came while it handled the first one
+            self._begin()
+        try:
+            self._error, self._count, self._called = error, _FIRST_COUNT, time.perf_counter()
+            error[_COUNT], error[_FUNCTION] = _FIRST_COUNT, self._address
+            work()
+        finally:
+            caught, self._error, self._caught = self._caught, None, None
+        if caught is not None:
+            raise caught
+        return True
+
+
+@functools.cache
+def _signals() -> _Signals:
+    return _Signals()
+
+
+def interruptible(run: Callable[[], None], error: Any, alone: bool = False) -> None:
+    """Run a launch so that Ctrl-C and the stop button of notebooks end its loops.
+
+    Args:
+        error: the array of errors.
+        alone: whether `run` uses the calling thread only, and only a `while` may take long. Then it starts no thread.
+    """
+    if alone and _signals().run(run, error):
+        return
+    _on_another_thread(run, error)
+
+
+def _on_another_thread(run: Callable[[], None], error: Any) -> None:
+    """Run a launch on another thread, while the calling thread waits for it and for signals."""
     failed: list[BaseException] = []
     ended = threading.Event()  # after Ctrl-C, a join may report a running thread as ended
 

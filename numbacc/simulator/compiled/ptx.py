@@ -341,13 +341,17 @@ def replace_assembly(context: Any, function: Any) -> None:
         for each in list(block.instructions):
             if not isinstance(each, ir.instructions.CallInstr) or not isinstance(each.callee, ir.InlineAsm):
                 continue
-            builder = ir.IRBuilder(block)
-            builder.position_before(each)
             operands = [made.get(id(value), value) for value in each.args]
+            # Numba's code for a call goes to the end of the block, after a look at the function's first block.
+            k, terminator = block.instructions.index(each), block.terminator
+            rest, block.instructions[k:], block.terminator = block.instructions[k + 1 :], [], None
+            builder = ir.IRBuilder(block)
             with watched(context, builder):
                 made[id(each)] = instruction(each.callee.asm)(builder, operands, each.type)
+            assert builder.block is block
+            block.instructions += rest
+            block.terminator = terminator
             kept.append(each)
-            block.instructions.remove(each)
     if not made:
         return
     for block in function.blocks:

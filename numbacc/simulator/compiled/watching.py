@@ -13,10 +13,13 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-__all__ = ["BOTH", "MEMORY", "READ", "WRITE", "watched"]
+__all__ = ["ACQUIRE", "ATOMIC", "BOTH", "EXCHANGE", "MEMORY", "OBSERVE", "READ", "WRITE", "watched"]
 
 #: How an access uses an element.
 READ, WRITE, BOTH = 1, 2, 3
+#: How an atomic access does: it changes the element, replaces its value, uses the old value, or only loads it. The last
+#: two can observe other blocks' work.
+ATOMIC, EXCHANGE, ACQUIRE, OBSERVE = 4, 5, 6, 7
 #: The name of the parameter that holds the address of a launch's memory.
 MEMORY = "_nb_memory"
 
@@ -58,13 +61,13 @@ def watched(context: Any, builder: Any) -> Iterator[None]:
         return plain.store(builder, value, place(pointer, WRITE, align), align=align)
 
     def atomic_rmw(op: str, pointer: Any, *rest: Any) -> Any:
-        return plain.atomic_rmw(builder, op, place(pointer, BOTH, None), *rest)
+        return plain.atomic_rmw(builder, op, place(pointer, ACQUIRE, None), *rest)
 
     def load_atomic(pointer: Any, ordering: str, align: int, *rest: Any) -> Any:
-        return plain.load_atomic(builder, place(pointer, READ, align), ordering, align, *rest)
+        return plain.load_atomic(builder, place(pointer, OBSERVE, align), ordering, align, *rest)
 
     def store_atomic(value: Any, pointer: Any, ordering: str, align: int) -> Any:
-        return plain.store_atomic(builder, value, place(pointer, WRITE, align), ordering, align)
+        return plain.store_atomic(builder, value, place(pointer, EXCHANGE, align), ordering, align)
 
     changed = {each.__name__: each for each in (load, store, atomic_rmw, load_atomic, store_atomic)}
     vars(builder).update(changed)
