@@ -92,8 +92,9 @@ def pytest_collection_modifyitems(config, items):
     if it differs from the first in more than one parameter, and earlier cases have all its values. With
     `each_alone(paired=True)`, and in the simulator, the parameters change together: the fast cases are the few that
     have each value once. If that leaves more cases than `sampled` says, or in the simulator more than two, so many of
-    them are fast, spread evenly. With `each_alone(in_pairs=True)`, and in the simulator, slow cases run that have two
-    values which no other case has together; `repeated` are those that have not. What would be skipped is left out.
+    them are fast, spread evenly. With `each_alone(in_pairs=True)`, and in the simulator, a slow case runs only if it
+    has two values that no other case has together; the rest are marked `repeated`. Tests that would be skipped are left
+    out.
     """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
     tests = defaultdict(list)
@@ -213,9 +214,9 @@ def beyond_pairs(cases):
 
 
 def without_new_pairs(cases, fast):
-    """Yield the numbers of the cases that are not fast, and each of whose pairs of values another case has.
+    """Yield the numbers of slow cases whose pairs of values are all in other cases.
 
-    Those that have most new pairs are chosen first.
+    Cases with the most new pairs are kept first.
     """
     pairs = [frozenset(map(frozenset, combinations(case, 2))) for case in cases]
     seen = set().union(*compress(pairs, fast))

@@ -295,7 +295,7 @@ def test_means_and_sums_of_one_kernel(device_place, monkeypatch, dtype, rows, is
 @pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
 def test_losses_and_gradients_in_one_pass(place, monkeypatch, dtype, columns, is_short):
     """Targets that are ignored, that are no class; in place, into given arrays, in a plan."""
-    # NumPy has no blocks; those of a cluster share the longest rows.
+    # NumPy has no blocks; the blocks of a cluster share the longest rows.
     rows = 7 if place.is_slow or not place.is_device else 40 if columns > 1000 else 600
     if columns > 1000 and not place.is_device:
         skip("device")
