@@ -116,7 +116,7 @@ def test_few_rows_are_shared(shape, axis, stages):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "complex128"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_few_rows_of_one_tile_have_more_threads(dtype):
     """They have as many as one tile needs, up to 512, without spilled registers."""
     for columns in (1 << 13, (1 << 13) - 1, 1 << 11):
