@@ -16,6 +16,8 @@ import tempfile
 import threading
 from collections import Counter, defaultdict
 from contextlib import contextmanager
+from itertools import combinations, compress
+from types import SimpleNamespace
 
 import numpy as np
 import oracle
@@ -84,13 +86,15 @@ def in_parts(count, examples=_EXAMPLES):
 
 @pytest.hookimpl(tryfirst=True, wrapper=True)
 def pytest_collection_modifyitems(config, items):
-    """Sort `test_simulator` to the front, mark combinations of parameters as slow, and leave out what would be skipped.
+    """Sort `test_simulator` to the front, mark combinations of parameters as slow, and leave some tests out.
 
     `test_simulator` runs whole files, so no worker must start it when others are done. A case of `each_alone` is slow
     if it differs from the first in more than one parameter, and earlier cases have all its values. With
     `each_alone(paired=True)`, and in the simulator, the parameters change together: the fast cases are the few that
     have each value once. If that leaves more cases than `sampled` says, or in the simulator more than two, so many of
-    them are fast, spread evenly.
+    them are fast, spread evenly. With `each_alone(in_pairs=True)`, and in the simulator, a slow case runs only if it
+    has two values that no other case has together; the rest are marked `repeated`. Tests that would be skipped are left
+    out.
     """
     items.sort(key=lambda item: item.path.stem != "test_simulator")
     tests = defaultdict(list)
@@ -108,10 +112,17 @@ def pytest_collection_modifyitems(config, items):
             for number in beyond_sample(len(left), sample_size(sample)):
                 left[number].add_marker("slow")
                 left[number].add_marker("sampled")
+        if simulated() or (mark and mark.kwargs.get("in_pairs", False)):
+            left = [case for case in cases if not missing(case)]
+            fast = [case.get_closest_marker("slow") is None for case in left]
+            for number in without_new_pairs([parameters(case) for case in left], fast):
+                left[number].add_marker("repeated")
     yield
     leave_out(config, items)
 
 
+#: Why cases marked `repeated` are left out.
+REPEATED = "has no two values that no other case has together"
 #: How many tests a run leaves out, by reason.
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 
@@ -130,11 +141,16 @@ def leave_out(config, items):
 
 
 def missing(item):
-    """Return why a test would be skipped, if that is known before it runs."""
+    """Return why a test would be skipped or tells nothing new, if that is known before it runs."""
+    if item.get_closest_marker("repeated"):
+        return REPEATED
     if lacks_gpu(item):
         return REASONS["gpu"]
     if lacks_simulator(item):
         return REASONS["simulator"]
+    long = item.get_closest_marker("too_long")
+    if long and simulated() and long.args[0](SimpleNamespace(**item.callspec.params)):
+        return REASONS["slow"]
     for name, lacks in (("device_place", PLACES == ["numpy"]), ("numpy_place", "numpy" not in PLACES)):
         if lacks and name in item.fixturenames:
             return REASONS[name.removesuffix("_place")]
@@ -195,6 +211,25 @@ def beyond_pairs(cases):
         seen.update(cases[best])
         left.remove(best)
     yield from left
+
+
+def without_new_pairs(cases, fast):
+    """Yield the numbers of slow cases whose pairs of values are all in other cases.
+
+    Cases with the most new pairs are kept first.
+    """
+    pairs = [frozenset(map(frozenset, combinations(case, 2))) for case in cases]
+    seen = set().union(*compress(pairs, fast))
+    left = [number for number, each in enumerate(fast) if not each]
+    for wanted in range(max(map(len, pairs), default=0), 0, -1):
+        others = []
+        for number in left:
+            if len(pairs[number] - seen) >= wanted:
+                seen |= pairs[number]
+            else:
+                others.append(number)
+        left = others
+    yield from (number for number in left if pairs[number])
 
 
 def sample_size(mark):

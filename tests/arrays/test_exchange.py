@@ -52,10 +52,10 @@ def test_arrays_over_an_address(place, from_pointer):
         np.testing.assert_array_equal(bits(place.get(memory))[1], bits(values)[0])
         view = x[1:]
         del owner, x, y
-        gc.collect()
+        gc.collect(1)
         assert alive() is not None
         del view
-        gc.collect()
+        gc.collect(1)
         if place.name != "gpu":
             assert alive() is None
 

@@ -9,7 +9,6 @@ import pytest
 from attention_call import Call, small
 from attention_oracle import BFLOAT16, HALF, SINGLE
 from conftest import refused
-from skips import skip
 
 import numbacc
 from numbacc import attention
@@ -58,14 +57,13 @@ def test_a_bias_of_rank_0(place, dtype):
     np.testing.assert_array_equal(place.get(out), place.get(found))
 
 
+@pytest.mark.too_long(lambda case: case.keys > 7)
 @pytest.mark.parametrize("dropout", [0.0, 0.25])
 @pytest.mark.parametrize("dtype", [HALF, BFLOAT16], ids=str)
 @pytest.mark.parametrize("batch, heads", [(2, 2), (1, 2), (2, 1), (1, 1)])
 @pytest.mark.parametrize("keys", [7, 71, 72, 205])
 def test_gradients_of_any_number_of_keys(place, dtype, batch, heads, keys, dropout):
     """Whose rows start anywhere: cuDNN takes no gaps behind them."""
-    if place.is_slow and keys > 7:
-        skip("slow")
     queries = 5 if place.is_slow else 67
     shape, sizes = (batch, heads, queries, keys), {"queries": queries, "keys": keys, "width": 32, "value_width": 32}
     Call(place, small(dtype=dtype, bias=shape, batch=2, heads=2, dropout=dropout, **sizes)).check()

@@ -16,7 +16,7 @@ from numbacc.kernels.attention.varlen import between, clamped, kept, negated, ra
 from numbacc.kernels.elementwise.geometry import make_order
 from numbacc.kernels.specs import KernelSpec
 
-pytestmark = pytest.mark.each_alone(paired=True)
+pytestmark = pytest.mark.each_alone(paired=True, in_pairs=True)
 #: Kernels that know what dropout keeps.
 _DROPPING = ("softmax", "weights", "kept", "slopes")
 ALGORITHMS = (*_DROPPING, "sums", "mend", "join", "unpack", "pack", "unpage")

@@ -247,14 +247,14 @@ def exact_gradients(case, out):
 
 
 CASES = {
+    "soft-cap": lambda: Case((1, 2, 2, 70, 70, 64), F16, score=cap),
     "full": lambda: Case((1, 2, 1, 70, 200, 64)),
     "causal": lambda: Case((1, 1, 1, 200, 200, 128), causal=True),
-    "rows without keys": lambda: Case((1, 1, 1, 130, 200, 64), causal=True, shift=-40),
-    "soft-cap": lambda: Case((1, 2, 2, 70, 70, 64), F16, score=cap),
-    "alibi": lambda: Case((1, 2, 1, 70, 200, 64), score=alibi, operands=[normal((1, 2, 1, 1))]),
     "relative": lambda: Case(
-        (2, 1, 1, 70, 140, 64), score=relative, operands=[normal((1, 1, 70, 140), BF16), normal((2, 1, 1, 140), F16)]
+        (2, 1, 1, 70, 70, 64), score=relative, operands=[normal((1, 1, 70, 70), BF16), normal((2, 1, 1, 70), F16)]
     ),
+    "rows without keys": lambda: Case((1, 1, 1, 130, 200, 64), causal=True, shift=-40),
+    "alibi": lambda: Case((1, 2, 1, 70, 200, 64), score=alibi, operands=[normal((1, 2, 1, 1))]),
     "documents": lambda: Case(
         (1, 1, 1, 150, 300, 64), mask=same_document, mask_operands=[documents(150, 2, 1), documents(300, 3, 2)],
         has_map=True,
@@ -262,27 +262,24 @@ CASES = {
     "lengths": lambda: Case((2, 1, 1, 70, 150, 64), causal=True, right=1, lengths=([70, 30], [100, 150])),
     "very negative": lambda: Case((1, 1, 1, 64, 128, 64), F16, low=2.0**20),
 }  # fmt: skip
-WIDE_CASES = {"wide": lambda: Case((1, 1, 1, 70, 130, 256), causal=True)}
+#: Heads too wide for the backward kernel.
+FORWARD_CASES = {"wide": lambda: Case((1, 1, 1, 70, 130, 256), causal=True)}
 
 
 @pytest.mark.sampled(98, simulated=4)
-@pytest.mark.parametrize("name", {**CASES, **WIDE_CASES})
-def test_forward(hopper, name):
-    case = {**CASES, **WIDE_CASES}[name]()
-    out, (top, total) = forward(case)
+@pytest.mark.parametrize("name", {**CASES, **FORWARD_CASES})
+def test_results_and_gradients(hopper, name):
+    case = {**CASES, **FORWARD_CASES}[name]()
+    out, stats = forward(case)
     close(out, case.out, case.dtype)
+    top, total = stats
     log_sum = (top.astype(float) + np.log2(np.maximum(total, 1e-30))) * math.log(2)
     exact = (case.top + np.log(np.maximum(case.total, 1e-30)))[..., 0]
     assert (np.abs(log_sum - exact) <= 2e-6 * np.maximum(np.abs(case.top[..., 0]), 5)).all()
     # The maximum alone may be rounded; the sums do not depend on that.
     assert (total[case.total[..., 0] == 0] == 0).all()
-
-
-@pytest.mark.sampled(98, simulated=4)
-@pytest.mark.parametrize("name", CASES)
-def test_backward(hopper, name):
-    case = CASES[name]()
-    out, stats = forward(case)
+    if name in FORWARD_CASES:
+        return
     for found, exact in zip(backward(case, out, stats), exact_gradients(case, out), strict=True):
         # The first column of very large keys has what rounding leaves of the sum of a row's gradients, which is 0.
         close(found[..., case.skipped :], exact[..., case.skipped :], case.dtype, 2)

@@ -16,7 +16,7 @@ from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec, meetings
 from numbacc.kernels.conv.transposition_spec import TranspositionSpec
 from numbacc.kernels.inspection import Noted
 
-pytestmark = pytest.mark.each_alone(paired=True)
+pytestmark = pytest.mark.each_alone(paired=True, in_pairs=True)
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 

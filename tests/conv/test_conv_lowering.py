@@ -292,7 +292,7 @@ def test_float32_is_exact_unless_asked(direction):
 
 
 @skip_if(simulated(), "not simulated")
-@pytest.mark.each_alone
+@pytest.mark.each_alone(in_pairs=True)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("named", ["NCHW", "NHWC"])

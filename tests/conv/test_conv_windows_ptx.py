@@ -16,7 +16,7 @@ from numbacc.kernels.conv.im2col_spec import WindowsSpec
 from numbacc.kernels.elementwise import copy as copying
 from numbacc.kernels.inspection import Noted
 
-pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(paired=True)]
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(paired=True, in_pairs=True)]
 #: Rows, columns, channels and what they become.
 SPECS = [(2, 7, 3, 64), (2, 7, 1, 32), (1, 3, 1, 32), (2, 3, 4, 32), (16, 16, 3, 768), (14, 14, 3, 608), (3, 5, 7, 128)]
 

@@ -14,7 +14,7 @@ from skips import skip_if
 from numbacc import compiling
 from numbacc.base.dispatch import simulated
 
-pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(paired=True)]
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(paired=True, in_pairs=True)]
 
 #: Formulas and kernels -> what is read, or written, 16 bytes at a time where arrays allow it.
 VECTORS = {
@@ -59,7 +59,7 @@ def test_nothing_is_forgotten():
         assert kernels(dtype).keys() >= VECTORS.keys()
 
 
-@pytest.mark.each_alone
+@pytest.mark.each_alone(in_pairs=True)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", VECTORS)
 @pytest.mark.sampled(4)

@@ -15,7 +15,7 @@ from numbacc.base.dispatch import simulated
 from numbacc.elementwise import gradients, operation, planning
 from numbacc.elementwise.rows import TABLE
 
-pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone]
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(in_pairs=True)]
 
 #: What reduces large angles: CUDA's own functions do it in float64, with a table in local memory.
 ANGLES = {"sin", "cos", "tan", "sin_backward", "cos_backward", "tan_backward", "digamma_backward"}

@@ -37,7 +37,7 @@ def test_chunks_cover_every_element_once(sizes):
 
 
 @skip_if(simulated(), "not simulated")
-@pytest.mark.each_alone(paired=True)
+@pytest.mark.each_alone(paired=True, in_pairs=True)
 @pytest.mark.parametrize("capability", [(9, 0), (8, 0)])
 @pytest.mark.parametrize("singles", [(), ("int64",), ("int64", "float32")], ids=["numbers", "step", "step and rate"])
 @each_kind
@@ -70,7 +70,7 @@ SINGLES = {
 
 
 @skip_if(simulated(), "not simulated")
-@pytest.mark.each_alone(paired=True)
+@pytest.mark.each_alone(paired=True, in_pairs=True)
 @pytest.mark.parametrize("kind", SINGLES)
 @pytest.mark.parametrize("has_copies", [False, True])
 @pytest.mark.parametrize("has_decays", [False, True])

@@ -19,7 +19,10 @@ from numbacc.kernels.specs import TILE, TILE_STEP, KernelSpec, compute_dtype
 from numbacc.runtime import launch
 from numbacc.runtime.launch_order import VECTOR_BYTES
 
-pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(names_apart=True, paired=True)]
+pytestmark = [
+    skip_if(simulated(), "not simulated"),
+    pytest.mark.each_alone(names_apart=True, paired=True, in_pairs=True),
+]
 
 H200 = (9, 0)
 CAPABILITIES = ((7, 5), (8, 0), H200, (10, 0))

@@ -9,7 +9,6 @@ from conftest import bits, memory_layouts, sentinel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import DTYPES
-from skips import skip
 
 from numbacc import LayoutError
 from numbacc.arrays.operands import layout_of
@@ -230,12 +229,11 @@ def test_selecting_in_any_layout(place, drawn):
 DENSE, GAPS, UNALIGNED, TURNED = {}, {"margins": [(0, 0), (0, 8)]}, {"margins": [(0, 0), (1, 0)]}, {"order": (1, 0)}
 
 
+@pytest.mark.too_long(lambda case: case.columns not in (24, 13))
 @each_dtype
 @pytest.mark.parametrize("how", [DENSE, GAPS, UNALIGNED, TURNED], ids=["dense", "gaps", "unaligned", "turned"])
 @pytest.mark.parametrize("columns", [24, 13, 40, 1])
 def test_masks_of_many_rows(place, dtype, how, columns):
-    if place.is_slow and columns not in (24, 13):
-        skip("slow")
     values = any_floats(np.random.default_rng(columns), (9 if place.is_slow else 600, columns), dtype)
     check_pack(place, values, how, GAPS)
     check_select(place, values, how, GAPS)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from types import SimpleNamespace
 
 import pytest
 import skips
-from conftest import LEFT_OUT, beyond_pairs, beyond_sample, leave_out, slow_ones
+from conftest import LEFT_OUT, REPEATED, beyond_pairs, beyond_sample, leave_out, slow_ones, without_new_pairs
 from paths import TESTS
 from skips import skip_if
 
@@ -101,6 +101,18 @@ def test_of_a_sample_the_fast_cases_are_spread_evenly(size, fast):
     assert sorted([*fast, *slow]) == [*range(10)] and len(fast) == min(size, 10)
 
 
+@pytest.mark.parametrize("values", [("abcd", "xyz", "12"), ("abc", "xy", "12", "+-"), ("abc", "xyz"), ("abc",)])
+def test_cases_that_run_have_each_pair_of_values(values):
+    """With the fast ones, and nothing is left out where a case has at most two values."""
+    cases = [frozenset(case) for case in product(*values)]
+    fast = [number not in {*slow_ones(cases)} for number in range(len(cases))]
+    left = {*without_new_pairs(cases, fast)}
+    assert not any(fast[number] for number in left)
+    found = {pair for number, case in enumerate(cases) if number not in left for pair in combinations(sorted(case), 2)}
+    assert found == {pair for case in cases for pair in combinations(sorted(case), 2)}
+    assert (len(left) > 0) is (len(values) > 2)
+
+
 class Item:
     """As much of a test as `leave_out` looks at."""
 
@@ -118,12 +130,13 @@ def test_what_would_be_skipped_is_left_out_and_counted():
     """If there is nothing else it stays and is skipped, so that a report is never empty."""
     torch, kept = skip_if(True, "torch"), skip_if(False, "torch")
     here, others = [Item(), Item(kept)], [Item(torch), Item(kept, torch)]
+    others += [Item(pytest.mark.repeated)]
     if not has_gpu():
         others += [Item(pytest.mark.gpu)] * 3
     config, items = SimpleNamespace(stash=pytest.Stash(), workeroutput={}), [*others, *here]
     leave_out(config, items)
     assert items == here
-    wanted = {skips.REASONS["torch"]: 2} | ({} if has_gpu() else {skips.REASONS["gpu"]: 3})
+    wanted = {skips.REASONS["torch"]: 2, REPEATED: 1} | ({} if has_gpu() else {skips.REASONS["gpu"]: 3})
     assert config.stash[LEFT_OUT] == config.workeroutput["left out"] == wanted
     items, config.stash = [*others], pytest.Stash()
     leave_out(config, items)

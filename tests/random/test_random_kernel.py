@@ -13,7 +13,10 @@ from numbacc.base.dtypes import TABLE
 from numbacc.kernels.random.draws import GROUP_FORMULAS
 from numbacc.kernels.random.spec import DRAW_WORDS, HALVES, AdvanceSpec, DrawSpec, groups_of
 
-pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(names_apart=True, paired=True)]
+pytestmark = [
+    skip_if(simulated(), "not simulated"),
+    pytest.mark.each_alone(names_apart=True, paired=True, in_pairs=True),
+]
 
 H200 = (9, 0)
 CAPABILITIES = ((7, 5), (8, 0), H200, (10, 0))

@@ -20,7 +20,7 @@ from numbacc.elementwise import custom_reductions, norms, reduction_plan
 from numbacc.kernels.reduce.spec import ReduceSpec
 from numbacc.kernels.rows.spec import RowSpec, SumsSpec
 
-pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(paired=True)]
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(paired=True, in_pairs=True)]
 
 REDUCTIONS = {
     **dict.fromkeys(ORACLES),
@@ -73,7 +73,7 @@ def test_reductions_everywhere(function, axis, capability):
         check(order.kernel, capability)
 
 
-@pytest.mark.each_alone(names_apart=True, paired=True)
+@pytest.mark.each_alone(names_apart=True, paired=True, in_pairs=True)
 @pytest.mark.parametrize(
     "function, dtype",
     [

@@ -15,7 +15,7 @@ from numbacc.base.dtypes import TABLE
 from numbacc.base.layout import layout
 from numbacc.elementwise import scans
 
-pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(paired=True)]
+pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(paired=True, in_pairs=True)]
 
 #: A matrix along rows and along columns, few columns, and one long row.
 CASES = [((8192, 4096), 1), ((8192, 4096), 0), ((1 << 20, 64), 0), ((1 << 24,), 0)]
@@ -116,7 +116,7 @@ def test_few_rows_are_shared(shape, axis, stages):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "complex128"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_few_rows_of_one_tile_have_more_threads(dtype):
     """They have as many as one tile needs, up to 512, without spilled registers."""
     for columns in (1 << 13, (1 << 13) - 1, 1 << 11):
@@ -143,7 +143,7 @@ def test_columns_are_taken_by_one_block_where_that_keeps_a_gpu_busy(dtype, shape
     check(kernel, spilled=160)
 
 
-@pytest.mark.each_alone(names_apart=True, paired=True)
+@pytest.mark.each_alone(names_apart=True, paired=True, in_pairs=True)
 @pytest.mark.parametrize(
     "of, dtype",
     [*product(["gradient", "products"], FLOATS), *product(["products"], ["int8", "int64", "complex64", "complex128"])],

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from oracle import DTYPES
 from row_cases import FORWARD, assert_near, forward, options_of, values_of
-from skips import skip
 
 from numbacc.elementwise import norms
 from numbacc.kernels.rows import launch
@@ -14,13 +13,12 @@ from numbacc.kernels.rows import launch
 pytestmark = pytest.mark.usefixtures("poison", "small_rows")
 
 
+@pytest.mark.too_long(lambda case: case.columns > 64)
 @pytest.mark.parametrize("columns", [60, 2049, 20000, 131072])
 @pytest.mark.parametrize("sides, threads, depth", [(1, 32, 1), (1, 512, 3), (1, 1024, 2), (2, 256, 2), (4, 256, 1)])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
 def test_rows_one_after_the_other(device_place, monkeypatch, dtype, sides, threads, depth, columns):
     """The next one on its way while one is normalized, by groups side by side; more rows than groups, and in place."""
-    if device_place.is_slow and columns > 64:
-        skip("slow")
     if device_place.is_slow:
         threads = max(threads // 128, 4)
     walks = dict.fromkeys((2, 4), (((sides, threads), (1, 1024)),) * 2)

@@ -205,13 +205,12 @@ def test_cross_entropy_of_the_largest_logits(place, monkeypatch, fewest):
     ew.cache_clear()
 
 
+@pytest.mark.too_long(lambda case: case.columns > 64)
 @floats
 @pytest.mark.parametrize("columns", [8, 1, 6, 64, 1000, 4096])
 @pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
 def test_cross_entropy_of_rows_with_threads_of_their_own(place, monkeypatch, dtype, columns, is_short):
     """Short rows are kept in registers, long ones are read once; those that start anywhere take another way."""
-    if place.is_slow and columns > 64:
-        skip("slow")
     if place.is_slow:
         simulated_blocks.rows(monkeypatch.setattr)
     monkeypatch.setattr(losses, "_ROWS", 1)
@@ -260,14 +259,13 @@ def of_one_kernel(monkeypatch, place, rows, columns, dtype, is_short=True):
     return x, target
 
 
+@pytest.mark.too_long(lambda case: case.rows > 7 or case.dtype == np.float16)
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("rows", [2, 7, 70, 50_000])
 @pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
 def test_means_and_sums_of_one_kernel(device_place, monkeypatch, dtype, rows, is_short):
     """Blocks tell what their rows bring, and one that has none adds it up: as few, or as many, as there are."""
     place = device_place
-    if place.is_slow and (rows > 7 or dtype == np.float16):
-        skip("slow")
     x, target = of_one_kernel(monkeypatch, place, rows, 16, dtype, is_short)
     here, there = place.put(x), place.put(target)
     for smoothing in (0.0, 0.25):
@@ -291,14 +289,14 @@ def test_means_and_sums_of_one_kernel(device_place, monkeypatch, dtype, rows, is
     ew.cache_clear()
 
 
+@pytest.mark.too_long(lambda case: case.columns >= 1000 or case.dtype == np.float16)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("columns", [16, 1000, 9, 40960])
 @pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
 def test_losses_and_gradients_in_one_pass(place, monkeypatch, dtype, columns, is_short):
     """Targets that are ignored, that are no class; in place, into given arrays, in a plan."""
-    rows = 7 if place.is_slow else 40 if columns > 1000 else 600  # blocks of a cluster share the longest rows
-    if place.is_slow and (columns >= 1000 or dtype == np.float16):
-        skip("slow")
+    # NumPy has no blocks; the blocks of a cluster share the longest rows.
+    rows = 7 if place.is_slow or not place.is_device else 40 if columns > 1000 else 600
     if columns > 1000 and not place.is_device:
         skip("device")
     x, target = of_one_kernel(monkeypatch, place, rows, columns, dtype, is_short)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from oracle import DTYPES
 from row_cases import FEW, assert_near, calls, gradients, normal
 from row_ptx import check, dense, orders_of, widest
-from skips import skip, skip_if
+from skips import skip_if
 
 import numbacc
 from numbacc import elementwise as ew
@@ -106,13 +106,12 @@ def test_gradients_in_the_users_arrays(place, part, drawn, data):
         np.testing.assert_array_equal(place.get(before.view)[left], before.values[left])
 
 
+@pytest.mark.too_long(lambda case: case.columns > 40 or case.form == "clusters")
 @pytest.mark.parametrize("columns", [40, 4000, 33333])
 @pytest.mark.parametrize("form", ["registers", "shared", "half", "clusters", "few", "one pass"])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
 def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns):
     place = device_place
-    if place.is_slow and (columns > 40 or form == "clusters"):
-        skip("slow")
     if form not in ("registers", "one pass"):
         for name in ("_REGISTER_THREADS", "_REGISTER_THREADS_OF_THREE"):
             monkeypatch.setattr(launch, name, 0)
@@ -187,7 +186,7 @@ def test_plans_and_errors(place):
 
 
 @skip_if(simulated(), "not simulated")
-@pytest.mark.each_alone(paired=True)
+@pytest.mark.each_alone(paired=True, in_pairs=True)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize("columns", [768, 4096, 16384])
 @pytest.mark.parametrize(

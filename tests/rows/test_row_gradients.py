@@ -8,8 +8,9 @@ from conftest import in_parts
 from hypothesis import given
 from oracle import DTYPES
 from row_cases import FEW, assert_backward, assert_near, calls, normal
-from skips import skip
+from skips import skip, skip_if
 
+from numbacc.base.dispatch import simulated
 from numbacc.elementwise import norms
 from numbacc.kernels.rows import launch
 from numbacc.kernels.rows.functions import ROW_FORMULAS
@@ -58,7 +59,7 @@ def test_gradients_of_many_rows(place, columns, dtype):
     """As many as blocks share the sums for a weight."""
     if place.is_slow and columns > 64:
         skip("slow")
-    rows = 20 if place.is_slow else 3000 if columns < 20000 else 40
+    rows = 20 if place.is_slow or not place.is_device else 3000 if columns < 20000 else 40
     for kind, more in (("rms", {}), ("layer", {"bias": True})):
         assert_gradients(place, (rows, columns), dtype, kind, more)
 
@@ -91,13 +92,12 @@ def test_gradients_of_long_rows(device_place, monkeypatch, dtype, columns):
     norms.plans.clear()
 
 
+@skip_if(simulated(), "slow")
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 16])
 @pytest.mark.parametrize("columns", [32768, 65536, 100008, 131072])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
 def test_gradients_of_few_long_rows(device_place, monkeypatch, dtype, columns, rows):
     """As many as a cluster has on their way, fewer and more; more or fewer for one cluster than for another."""
-    if device_place.is_slow:
-        skip("slow")
     one_pass(monkeypatch, CLUSTERED=24, BLOCKS=24, ROWS=1) if rows == 16 else one_pass(monkeypatch)
     for kind, more in (("rms", {}), ("layer", {}), ("layer", {"bias": True})):
         # The weights' gradients of one row are no sums.

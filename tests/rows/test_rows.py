@@ -81,14 +81,13 @@ def test_lengths_of_rows(place, dtype, columns):
         assert_near(got, wanted, np.abs(wanted).max())
 
 
+@pytest.mark.too_long(lambda case: case.columns > 40 or case.form == "clusters")
 @pytest.mark.parametrize("columns", [40, 4000, 4100, 33333])
 @pytest.mark.parametrize("form", ["registers", "shared", "half", "clusters", "few"])
 @pytest.mark.parametrize("dtype", [DTYPES[0], DTYPES[3]], ids=str)
 def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns):
     """In registers, in shared memory, half of it, in that of several blocks, nowhere: chosen here, not by length."""
     place = device_place
-    if place.is_slow and (columns > 40 or form == "clusters"):
-        skip("slow")
     if form != "registers":
         monkeypatch.setattr(launch, "_REGISTER_THREADS", 0)
     if form == "half":
@@ -126,13 +125,12 @@ def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns)
 # ---------------------------------------------------------------- what else
 
 
+@pytest.mark.too_long(lambda case: case.columns > 64)
 @each_dtype
 @pytest.mark.parametrize("columns", [3, 64, 640])
 @pytest.mark.parametrize("changed", [{}, {"_REGISTER_THREADS": 0}, {"_LONG_BYTES": 1}], ids=["short", "long", "few"])
 def test_special_values(place, monkeypatch, changed, columns, dtype):
     """Those of short rows in several stages, of long ones in one; each thread with a few numbers, and with many."""
-    if place.is_slow and columns > 64:
-        skip("slow")
     for name, value in changed.items():
         monkeypatch.setattr(launch, name, value)
     norms.plans.clear()

@@ -47,7 +47,7 @@ def compiled(spec):
     return offsets
 
 
-@pytest.mark.each_alone(paired=True)
+@pytest.mark.each_alone(paired=True, in_pairs=True)
 @pytest.mark.parametrize("scalars", [(), ("float32",), ("int32", "float64", "bool"), ("complex64",)], ids=str)
 @pytest.mark.parametrize("algorithm, rank", [("scalar", 1), ("vector", 2), ("uneven", 3), ("strided", 3), ("tiled", 2)])
 @pytest.mark.parametrize("wide", [False, True])

@@ -63,7 +63,7 @@ GROUPS = [
 
 
 #: Groups share processes, each of which takes seconds to start.
-SHARED = [" ".join(GROUPS[k::3]) for k in range(3)]
+SHARED = [" ".join(GROUPS[k::2]) for k in range(2)]
 
 
 @pytest.mark.parametrize(
