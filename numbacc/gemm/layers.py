@@ -184,7 +184,7 @@ def linear_gradients(
 
     Args:
         of_rows: if False, dx is not computed, and is None.
-        again: a function that is called with dx and returns x. In place of x, `saved` then has any array of x's dtype
+        again: a function that is called with dx and returns x. Instead of x, `saved` then holds any array of x's dtype
             and device.
     """
     handle = handle_of(stream)

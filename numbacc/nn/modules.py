@@ -299,7 +299,7 @@ class Linear(Module):
         self.activation = activation
 
     def __call__(self, x: Any, residual: Any = None, *, before: Any = None) -> Any:
-        """Return the result. `before` is what is done to x first, such as `RMSNorm.before`; it is not kept."""
+        """Return the result. `before` is applied to x first, such as `RMSNorm.before`; its result is not kept."""
         return functions.linear(x, self.weight, self.bias, self.activation, residual, before=before, tune=self.tune)
 
 
