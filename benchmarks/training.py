@@ -6,6 +6,7 @@ copies of bfloat16 parameters.
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -113,15 +114,15 @@ class ByHand:
         h2 = elementwise.rms_norm(y, w[at + "mlp_norm"])
         u = _product(h2, w[at + "mlp.up"])
         z = gated.forward(u, "swiglu", gate="first")
-        return _product(z, w[at + "mlp.down"], c=y, beta=1.0), (x, h, qkv, o, stats, rows, y, h2, u, z)
+        return _product(z, w[at + "mlp.down"], c=y, beta=1.0), (x, h, qkv, o, stats, rows, y, h2, u)
 
     def _layer_backward(self, i: int, d: Any, kept: tuple[Any, ...]) -> None:
         """Replace d, the gradient of the layer's result, by that of its argument."""
         c, w, g, at = self.config, self.w, self.g, f"layers.{i}."
-        x, h, qkv, o, stats, rows, y, h2, u, z = kept
+        x, h, qkv, o, stats, rows, y, h2, u = kept
         dz = _product(d, w[at + "mlp.down"].T)
+        du, z = gated.backward_and_forward(dz, u, "swiglu", gate="first", out=(u, dz))
         _product(z.T, d, out=g[at + "mlp.down"])
-        du = gated.backward(dz, u, "swiglu", gate="first", out=u)
         dh2 = _product(du, w[at + "mlp.up"].T)
         _product(h2.T, du, out=g[at + "mlp.up"])
         _norm_backward(dh2, y, w[at + "mlp_norm"], d, g[at + "mlp_norm"])
@@ -380,6 +381,9 @@ class _Comparison:
     def _add_torch(self, name: str, weights: dict[str, Any], mode: str | None) -> None:
         torch = self._torch
         torch.compiler.reset()
+        # Garbage that is freed later would make the peak above the memory of now too small.
+        gc.collect()
+        torch.cuda.empty_cache()
         base = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         made = ByTorch(torch, self._config, weights, "bfloat16", mode)

@@ -183,6 +183,20 @@ def backward(
     return _find("backward", (dy, x), kind, axis, gate, out, handle_of(stream))
 
 
+def backward_and_forward(
+    dy: Any, x: Any, kind: str = "swiglu", *, axis: int = -1, gate: str = "second", out: Any = None, stream: Any = None
+) -> tuple[Array, Array]:
+    """Return (dx, y), the results of `backward` and `forward`, computed by one kernel: y need not be saved until then.
+
+    Args:
+        dy, x, kind, axis, gate: as in `backward`. x is one array.
+        out: arrays for both results, or None. dx may be written over x, and y over dy.
+    """
+    plan, inputs, outs, handle, _ = _find("both", (dy, x), kind, axis, gate, out, handle_of(stream))
+    results: tuple[Array, Array] = plan.run(inputs, outs, out, handle)
+    return results
+
+
 def linear(
     x: Any,
     w: Any,
@@ -372,7 +386,25 @@ def _backward_epilogue(kind: str, gate: str) -> Any:
 
 
 def _formula(direction: str, kind: str) -> Formula:
+    if direction == "both":
+        return _of_both(kind, _formula("backward", kind), _formula("forward", kind))
     return _own[kind][direction] if kind in _own else FORMULAS[f"gated.{direction}.{kind}"]
+
+
+@lru_cache(maxsize=64)
+def _of_both(kind: str, backward: Formula, forward: Formula) -> Formula:
+    """Return the formula (dy, a, b) -> (da, db, y)."""
+    slopes, value = backward.function, forward.function
+
+    def both(dy, a, b):  # type: ignore[no-untyped-def]
+        da, db = slopes(dy, a, b)
+        (y,) = value(a, b)
+        return da, db, y
+
+    def of_arrays(dy: Any, a: Any, b: Any) -> tuple[Any, ...]:
+        return (*backward.reference(dy, a, b), *forward.reference(a, b))
+
+    return Formula(f"gated.backward_and_forward.{kind}", both, of_arrays)
 
 
 def register(kind: str, gate: Callable[[float], float], slope: Callable[[float], float] | None = None) -> None:
@@ -462,7 +494,7 @@ def _find(direction: str, arguments: tuple[Any, ...], kind: str, axis: int, gate
     return plan, inputs, outs, handle, ()
 
 
-_NAMES = {"forward": ("x",), "backward": ("dy", "x")}
+_NAMES = {"forward": ("x",), "backward": ("dy", "x"), "both": ("dy", "x")}
 _PAIR_NAMES = {"forward": ("x[0]", "x[1]"), "backward": ("dy", "x[0]", "x[1]")}
 
 
@@ -496,25 +528,24 @@ def _plan(
         halves.reverse()
     reads = list(halves)
     results: tuple[Layout, ...] = (dense_like(x, shape),)
-    if direction == "backward":
+    if direction != "forward":
         dy = inputs[0]
         if dy.shape != shape:
             raise ShapeError(f"dy has shape {dy.shape}; y = forward(x) has shape {shape}")
         reads.insert(0, view(0, 0, dy.strides, shape))
-        results = tuple(dense_like(a, a.shape) for a in inputs[1:])
+        results = (*(dense_like(a, a.shape) for a in inputs[1:]), *results[: direction == "both"])
     outputs = results if outs is None else outs
     out_names = ("out",) if len(results) == 1 else ("out[0]", "out[1]")
     check_out(outputs, results, out_names)
-    if direction == "backward" and not paired:
-        writes, _ = _split(outputs[0], number, 0)
-    else:
-        writes = [view(k, 0, a.strides, shape) for k, a in enumerate(outputs)]
+    writes = [view(k, 0, a.strides, shape) for k, a in enumerate(outputs)]
+    if direction != "forward" and not paired:
+        writes[:1] = _split(outputs[0], number, 0)[0]
     if gate == "first":
-        writes.reverse()
+        writes[:2] = reversed(writes[:2])
     formula = _formula(direction, kind)
     return MapPlan(
         MapTask(
-            op=f"gated.{direction}",
+            op="gated.backward_and_forward" if direction == "both" else f"gated.{direction}",
             formula=formula,
             reference=formula.reference,
             names=(*names, *out_names),

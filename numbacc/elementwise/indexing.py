@@ -256,7 +256,7 @@ def take_backward(
 
     Rows of dy are added in their order, in float32 or float64, and rounded once. If there are more than 32 indices, a
     GPU sorts them first. This needs scratch memory (`take_backward.plan(...).info.workspace_bytes`): about 16 bytes for
-    each index, 4 bytes for each element of the axis, and a 64th of dy's elements. The launches do not depend on the
+    each index, 4 bytes for each element of the axis, and a 15th of dy's elements. The launches do not depend on the
     values of the indices, so that a captured graph can be launched again after the indices change.
 
     Example:

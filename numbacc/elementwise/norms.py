@@ -83,6 +83,7 @@ _NAMES = {
     "layer_norm": ("x", "weight", "bias"),
     "rms_norm_backward": ("dy", "x", "weight"),
     "layer_norm_backward": ("dy", "x", "weight"),
+    "rms_norm_backward_and_forward": ("dy", "x", "weight"),
     "add_rms_norm": ("x", "residual", "weight"),
     "add_layer_norm": ("x", "residual", "weight", "bias"),
     "add_rms_norm_backward": ("dy", "dtotal", "total", "weight"),
@@ -92,7 +93,7 @@ _NAMES = {
 
 def _rows_of(name: str) -> int:
     """Return how many of a function's arrays have normalized rows or gradients of rows. The others are weights."""
-    return 1 + name.endswith("_backward") + name.startswith("add_")
+    return 1 + ("_backward" in name) + name.startswith("add_")
 
 
 def made(name: str, *given: Any) -> Plan:
@@ -386,6 +387,29 @@ def rms_norm_backward(
     return _gradients("rms_norm_backward", given, accumulate, out, stream, eps=eps)
 
 
+def rms_norm_backward_and_forward(
+    dy: Any,
+    x: Any,
+    weight: Any,
+    *,
+    eps: float = 1e-6,
+    accumulate: bool | Sequence[bool] = False,
+    out: Any = None,
+    stream: Any = None,
+) -> tuple[Array, ...]:
+    """Return (dx, y, dweight), the results of `rms_norm_backward` and `rms_norm`: y need not be saved until then.
+
+    Args:
+        dy, x, weight, eps, out: as in `rms_norm_backward`. y must not be written over another array.
+        accumulate: as there. It must be False for y.
+    """
+    given = {"dy": dy, "x": x, "weight": weight}
+    results: tuple[Array, ...] = _run(
+        *_gradients("rms_norm_backward_and_forward", given, accumulate, out, stream, eps=eps)
+    )
+    return results
+
+
 @_several("dy x", optional="weight", opens="x weight bias eps", defaults="accumulate")
 @like(rms_norm_backward)
 def layer_norm_backward(
@@ -624,7 +648,7 @@ def _gradients(name: str, given: dict[str, Any], accumulate: Any, out: Any, stre
     handle = handle_of(stream)
     rows, weights = _operands(name, given, handle)
     values, outs = _options(name, options, rows), _outs_of(out, handle)
-    results = 1 + (1 + bool(options.get("bias"))) * len(weights)
+    results = 1 + name.endswith("_and_forward") + (1 + bool(options.get("bias"))) * len(weights)
     adds = checks.bools(accumulate, "accumulate", results)
     # One new result has the key that the short path of calls looks for. The plan reports a wrong number of results.
     if outs is None or len(outs) != results or (results == 1 and outs[0] is not None and not adds[0]):
@@ -739,21 +763,22 @@ def _plan(
 
     `adds` and `shared` are as in `_made_sums`.
     """
-    names, backward, rows = _NAMES[name][: len(inputs)], name.endswith("_backward"), _rows_of(name)
+    names, backward, rows = _NAMES[name][: len(inputs)], "_backward" in name, _rows_of(name)
     x, weights = _check(names, inputs, rows), inputs[rows:]
     axis = normalize_axis(axis, x.ndim, names[rows - 1])
     if bias and not weights:
         raise OptionError("bias=True needs a weight: pass an array of ones")
-    wanted = [dense_like(x, x.shape)] * (1 + (name.startswith("add_") and not backward))
+    count = 1 + (name.endswith("_and_forward") if backward else name.startswith("add_"))
+    wanted = [dense_like(x, x.shape)] * count
     if backward:
         wanted += [dense_like(weight, weight.shape) for weight in weights] * (1 + bias)
-    outputs, out_names = _outputs(wanted, outs, 1 if backward else len(wanted))
+    outputs, out_names = _outputs(wanted, outs, count)
     own = name
     if True in adds[:1]:
         # The formula is that of the gradient with a residual, which is in the same memory as the result.
         own, inputs, names = f"add_{name}", (inputs[0], outputs[0], *inputs[1:]), (names[0], "out[0]", *names[1:])
         rows, shared = rows + 1, tuple([2 * k for k in shared])
-    compute, made = str(info(x.dtype).compute), outputs[: 1 if backward else len(outputs)]
+    compute, made = str(info(x.dtype).compute), outputs[:count]
     kind = f"_{x.dtype.name}" * (own.startswith("add_") and not backward and x.itemsize == 2)
     task = RowTask(
         op=f"elementwise.{name}",
@@ -780,7 +805,9 @@ def _plan(
         scalars = (*dtypes.words(eps * unit * unit, compute), *dtypes.words(unit, compute))
     if not (backward and weights):
         return (RowPlan if own == name else AddingPlan)(task, scalars)
-    return _gradient_plan(own.removesuffix("_backward"), task, outputs[1:], out_names[1:], scalars, adds, shared)
+    return _gradient_plan(
+        own.partition("_backward")[0], task, outputs[count:], out_names[count:], scalars, adds, shared
+    )
 
 
 def _outputs(
@@ -832,7 +859,7 @@ def _gradient_plan(
 ) -> GradientPlan:
     """Return the plan of the gradients of x and of weights. The latter are sums over all rows."""
     # The rows' statistics: the results that normalize x, from all stages.
-    kind = name.removeprefix("add_") + "_bias" * (len(outputs) > 1)
+    kind, made = name.removeprefix("add_") + "_bias" * (len(outputs) > 1), len(task.outputs)
     shape, count = task.shape, 1 if "rms" in name else 4
     own = info(np.dtype(task.compute)).numpy
     stat = layout(shape[:-1], row_major_strides(shape[:-1], own.itemsize), own, task.inputs[0].device)
@@ -854,11 +881,11 @@ def _gradient_plan(
         writes=tuple(view(k, 0, each.strides, shape[-1:]) for k, each in enumerate(outputs)),
         out_given=task.out_given,
         compute=task.compute,
-        adds=adds[1:],
+        adds=adds[made:],
     )
     task = task.replace(
         outputs=(*task.outputs, *[stat] * count),
-        writes=(*task.writes, *(view(1 + k, 0, steps, shape) for k in range(count))),
+        writes=(*task.writes, *(view(made + k, 0, steps, shape) for k in range(count))),
         stats=count,
     )
     sums = SUMS[name + "_bias" * (len(outputs) > 1)]

@@ -12,7 +12,7 @@ k of the second matrix of xᵀ dz, which is "bgradb".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -170,9 +170,23 @@ def linear_backward(
 
 
 def linear_gradients(
-    dy: Any, saved: SavedLinear, accumulate: Any, tune: bool, out: Any, stream: Any = None, *, of_rows: bool = True
+    dy: Any,
+    saved: SavedLinear,
+    accumulate: Any,
+    tune: bool,
+    out: Any,
+    stream: Any = None,
+    *,
+    of_rows: bool = True,
+    again: Callable[[Any], Any] | None = None,
 ) -> tuple[Any, Array, Array | None]:
-    """Return the gradients of `linear_backward`. Without `of_rows`, dx is not computed, and is None."""
+    """Return the gradients of `linear_backward`.
+
+    Args:
+        of_rows: if False, dx is not computed, and is None.
+        again: a function that is called with dx and returns x. Instead of x, `saved` then holds any array of x's dtype
+            and device.
+    """
     handle = handle_of(stream)
     x, w, aux, activation, has_bias, shape = _saved_by(linear, SavedLinear, saved)
     dz = _like_rows(dy, "dy", x, (*shape[:-1], w.shape[1]), handle)
@@ -182,6 +196,7 @@ def linear_gradients(
     if activation:
         dz = _derivative(dz, aux, activation, handle)
     dx = gradients.of_rows("dx", dz, w.T, {"a": "dy"}) if of_rows else None
+    x = x if again is None else again(dx)
     dw, dbias = gradients.of_weights("dw", "dbias" if has_bias else "", x, dz)
     return dx, dw, dbias
 

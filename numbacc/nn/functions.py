@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import attention as attending
 from .. import conv as convolution
 from .. import elementwise, gemm
 from .. import gated as gating
 from ..arrays import creation, operands
+from ..arrays.operands import Array
+from ..elementwise.norms import rms_norm_backward_and_forward
 from ..errors import OptionError
 from ..gemm.layers import linear_gradients
 from .losses import linear_cross_entropy as loss_and_gradients
@@ -29,6 +31,65 @@ def _destinations(*inputs: Any) -> tuple[list[Any], list[bool]]:
     return [out for out, _ in found], [adds for _, adds in found]
 
 
+class NormBefore(NamedTuple):
+    """The norm of rows as a function with gradients: RMSNorm, or LayerNorm if there is a bias."""
+
+    weight: Any
+    bias: Any
+    eps: float
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The parameters."""
+        return (self.weight,) if self.bias is None else (self.weight, self.bias)
+
+    def forward(self, x: Array) -> Array:
+        """Return the normalized rows."""
+        function = elementwise.rms_norm if self.bias is None else elementwise.layer_norm
+        return function(x, *map(value_of, self.inputs), eps=self.eps)
+
+    def backward(self, dy: Array, x: Any) -> Sequence[Any]:
+        """Return the gradients of x and of the parameters."""
+        out, adds = _destinations(x, *self.inputs)
+        function, given = elementwise.rms_norm_backward, (dy, value_of(x), self.weight.value)
+        options: dict[str, Any] = {"eps": self.eps, "out": out, "accumulate": adds}
+        if self.bias is not None:
+            function, options["bias"] = elementwise.layer_norm_backward, True
+        found: Sequence[Any] = function(*given, **options)
+        return found
+
+    def again(self, dy: Array, x: Any) -> tuple[Sequence[Any], Array]:
+        """Return the gradients, and the result of `forward`."""
+        if self.bias is not None:
+            return self.backward(dy, x), self.forward(value_of(x))
+        (out, *outs), (adds, *more) = _destinations(x, *self.inputs)
+        dx, y, dweight = rms_norm_backward_and_forward(
+            dy, value_of(x), self.weight.value, eps=self.eps, out=(out, None, *outs), accumulate=(adds, False, *more)
+        )
+        return (dx, dweight), y
+
+
+class GateBefore(NamedTuple):
+    """gate(a) b of the halves (a, b) of rows as a function with gradients; see `gated.forward`."""
+
+    kind: str
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """The parameters: none."""
+        return ()
+
+    def forward(self, x: Array) -> Array:
+        """Return gate(a) b."""
+        return gating.forward(x, self.kind, gate="first")
+
+    def again(self, dy: Array, x: Any) -> tuple[Sequence[Any], Array]:
+        """Return the gradient of x, which overwrites x, and the result of `forward`, which overwrites dy."""
+        u = value_of(x)
+        dx, y = gating.backward_and_forward(dy, u, self.kind, gate="first", out=(u, dy))
+        return (dx,), y
+
+
 def linear(
     x: Any,
     weight: Any,
@@ -36,25 +97,39 @@ def linear(
     activation: str | None = None,
     residual: Any = None,
     *,
+    before: NormBefore | GateBefore | None = None,
     transposed: bool = False,
     tune: bool = False,
 ) -> Any:
-    """Compute act(x w + bias) + residual as one product; see `gemm.linear`. `transposed` is for a weight (out, in)."""
+    """Compute act(h w + bias) + residual as one product; see `gemm.linear`. `transposed` is for a weight (out, in).
+
+    h is x, or the result of `before`, which is not kept for the backward pass: that computes it again.
+    """
     w = value_of(weight)
-    given = value_of(x), w.T if transposed else w, value_of(bias)
+    h, more = (value_of(x), ()) if before is None else (before.forward(value_of(x)), before.inputs)
+    given = h, w.T if transposed else w, value_of(bias)
     y, saved = gemm.linear(*given, activation, residual=value_of(residual), tune=tune)
+    saved = saved if before is None else saved._replace(x=value_of(x))
+    found: list[Any] = []
+
+    def again(dh: Any) -> Any:
+        assert before is not None
+        gradients, h = before.again(dh, x)
+        found.extend(gradients)
+        return h
 
     def backward(dy: Any) -> Sequence[Any]:
         out, adds = _destinations(x, weight, bias)
         if transposed and out[1] is not None:
             out[1] = out[1].T
-        if isinstance(x, Variable):
-            dx, dw, dbias = gemm.linear_backward(dy, saved, out=out, accumulate=adds, tune=tune)
-        else:  # the first layer of a model
-            dx, dw, dbias = linear_gradients(dy, saved, adds, tune, out, of_rows=False)
-        return dx, _turned(weight, dw, out[1]) if transposed else dw, dbias, dy
+        options: dict[str, Any] = {"of_rows": isinstance(x, Variable)}  # the first layer of a model needs no dx
+        if before is not None:
+            out[0], adds[0], options = None, False, {"again": again}
+        dx, dw, dbias = linear_gradients(dy, saved, adds, tune, out, **options)
+        dx, *others = (dx,) if before is None else found
+        return dx, _turned(weight, dw, out[1]) if transposed else dw, dbias, dy, *others
 
-    return record(y, (x, weight, bias, residual), backward)
+    return record(y, (x, weight, bias, residual, *more), backward)
 
 
 def _turned(weight: Any, dw: Any, out: Any) -> Any:
@@ -72,38 +147,9 @@ def embedding(tokens: Any, weight: Any) -> Any:
     return record(elementwise.take(value_of(weight), tokens, axis=0), (weight,), backward)
 
 
-def rms_norm(x: Any, weight: Any, eps: float = 1e-6) -> Any:
-    """Normalize rows by their root mean square; see `elementwise.rms_norm`."""
-    given = value_of(x), value_of(weight)
-
-    def backward(dy: Any) -> Sequence[Any]:
-        out, adds = _destinations(x, weight)
-        found: Sequence[Any] = elementwise.rms_norm_backward(dy, *given, eps=eps, out=out, accumulate=adds)
-        return found
-
-    return record(elementwise.rms_norm(*given, eps=eps), (x, weight), backward)
-
-
-def layer_norm(x: Any, weight: Any, bias: Any, eps: float = 1e-5) -> Any:
-    """Normalize rows by their mean and variance; see `elementwise.layer_norm`."""
-    given = value_of(x), value_of(weight)
-
-    def backward(dy: Any) -> Sequence[Any]:
-        out, adds = _destinations(x, weight, bias)
-        found: Sequence[Any] = elementwise.layer_norm_backward(dy, *given, bias=True, eps=eps, out=out, accumulate=adds)
-        return found
-
-    return record(elementwise.layer_norm(*given, value_of(bias), eps=eps), (x, weight, bias), backward)
-
-
-def gated(x: Any, kind: str, *, reuse: bool = False) -> Any:
-    """Compute gate(a) b of the halves (a, b) of x; see `gated.forward`. With `reuse`, the gradient overwrites x."""
-    u = value_of(x)
-
-    def backward(dy: Any) -> Sequence[Any]:
-        return (gating.backward(dy, u, kind, gate="first", out=u if reuse else None),)
-
-    return record(gating.forward(u, kind, gate="first"), (x,), backward)
+def norm(x: Any, kind: NormBefore) -> Any:
+    """Normalize rows."""
+    return record(kind.forward(value_of(x)), (x, *kind.inputs), lambda dy: kind.backward(dy, x))
 
 
 def split_heads(x: Any, heads: int, kv_heads: int) -> tuple[Any, Any, Any]:

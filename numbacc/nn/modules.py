@@ -298,8 +298,9 @@ class Linear(Module):
         self.bias = Parameter((n_out,)) if bias else None
         self.activation = activation
 
-    def __call__(self, x: Any, residual: Any = None) -> Any:
-        return functions.linear(x, self.weight, self.bias, self.activation, residual, tune=self.tune)
+    def __call__(self, x: Any, residual: Any = None, *, before: Any = None) -> Any:
+        """Return the result. `before` is applied to x first, such as `RMSNorm.before`; its result is not kept."""
+        return functions.linear(x, self.weight, self.bias, self.activation, residual, before=before, tune=self.tune)
 
 
 class Embedding(Module):
@@ -336,8 +337,12 @@ class RMSNorm(Module):
     def __init__(self, width: int, *, eps: float = 1e-6):
         self.weight, self.eps = Parameter((width,), 1.0), eps
 
+    @property
+    def before(self) -> functions.NormBefore:
+        return functions.NormBefore(self.weight, None, self.eps)
+
     def __call__(self, x: Any) -> Any:
-        return functions.rms_norm(x, self.weight, self.eps)
+        return functions.norm(x, self.before)
 
 
 class LayerNorm(Module):
@@ -351,8 +356,12 @@ class LayerNorm(Module):
     def __init__(self, width: int, *, eps: float = 1e-5):
         self.weight, self.bias, self.eps = Parameter((width,), 1.0), Parameter((width,)), eps
 
+    @property
+    def before(self) -> functions.NormBefore:
+        return functions.NormBefore(self.weight, self.bias, self.eps)
+
     def __call__(self, x: Any) -> Any:
-        return functions.layer_norm(x, self.weight, self.bias, self.eps)
+        return functions.norm(x, self.before)
 
 
 class GatedMLP(Module):
@@ -382,8 +391,9 @@ class GatedMLP(Module):
         self.up, self.down = Linear(width, 2 * inner, bias, std=std), Linear(inner, width, bias, std=out_std)
         self.kind = kind
 
-    def __call__(self, x: Any, residual: Any = None) -> Any:
-        return self.down(functions.gated(self.up(x), self.kind, reuse=True), residual)
+    def __call__(self, x: Any, residual: Any = None, *, norm: Any = None) -> Any:
+        u = self.up(x, before=None if norm is None else norm.before)
+        return self.down(u, residual, before=functions.GateBefore(self.kind))
 
 
 class Conv(Module):

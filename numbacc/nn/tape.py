@@ -6,6 +6,9 @@ calls the closures in reverse order. Without a tape, the same functions take and
 
 Each variable owns the memory of its gradient, so that later gradients are added to it in place. A parameter's gradient
 lies in a flat buffer; the first function that computes it overwrites it, and the others add to it.
+
+The tape keeps the gradients of variables, but not their arrays: those stay in memory only as long as the user or a
+closure needs them.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from .. import elementwise
 from ..arrays import creation, operands
 from ..arrays.operands import Array
 from ..base import checks
+from ..base.layout import Layout, argument_of
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError, UnsupportedError
 
 #: An array, or a variable while a tape records. Type checkers cannot know which of them it is.
@@ -39,11 +43,34 @@ class _State(threading.local):
 _state = _State()
 
 
+class _Holder:
+    """Hold the gradient of a variable, which is None before one is computed, and the layout of the variable's array."""
+
+    __slots__ = ("array", "like")
+
+    def __init__(self, like: Layout):
+        self.array: Any = None
+        self.like = like
+
+    def take(self) -> Any:
+        """Return the gradient, and forget it."""
+        array, self.array = self.array, None
+        return array
+
+    def receive(self, gradient: Any) -> None:
+        """Keep a gradient, or add it to the one from before."""
+        if self.array is None:
+            self.array = gradient
+        elif gradient is not self.array:
+            elementwise.add(self.array, gradient, out=self.array)
+
+
 class Variable:
     """An array that a tape follows. Functions of `numbacc.nn` take variables and arrays, and operators work on both.
 
     Attributes:
         value: the array. Read it, but do not change it before the backward pass.
+        gradient: the gradient of the loss, after the backward pass, if no computation has made this variable.
 
     Example:
         >>> with nn.Tape() as tape:
@@ -55,12 +82,22 @@ class Variable:
 
     #: NumPy arrays leave operators with a variable to it.
     __array_ufunc__ = None
-    __slots__ = ("gradient", "value")
+    __slots__ = ("holder", "value")
     value: Any
-    gradient: Any
+    #: Holds the gradient, for the tape.
+    holder: Any
 
     def __init__(self, value: Array):
-        self.value, self.gradient = value, None
+        self.value, self.holder = value, _Holder(operands.layout_of(value))
+
+    @property
+    def gradient(self) -> Any:
+        """The gradient, or None."""
+        return self.holder.array
+
+    @gradient.setter
+    def gradient(self, array: Any) -> None:
+        self.holder.array = array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -84,13 +121,6 @@ class Variable:
         """
         return self.gradient, self.gradient is not None
 
-    def receive(self, gradient: Array) -> None:
-        """Take a gradient: keep it, or add it to the one from before."""
-        if self.gradient is None:
-            self.gradient = gradient
-        elif gradient is not self.gradient:
-            elementwise.add(self.gradient, gradient, out=self.gradient)
-
     def __float__(self) -> float:
         """Return the only element, after waiting for it."""
         return float(creation.asnumpy(self.value))
@@ -98,7 +128,8 @@ class Variable:
     def reshape(self, *shape: Any) -> Any:
         """Return the same elements in another shape, without a copy if possible."""
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        return record(_reshaped(self.value, wanted), (self,), lambda dy: (_reshaped(dy, self.shape),))
+        shape = self.shape
+        return record(_reshaped(self.value, wanted), (self,), lambda dy: (_reshaped(dy, shape),))
 
     def transpose(self, *axes: int) -> Any:
         """Return the same elements with the axes in another order, by default reversed, without a copy."""
@@ -120,8 +151,10 @@ class Variable:
             # A device array would return its element as a number of the host.
             return self[tuple(slice(each, each + 1 or None) for each in parts)].reshape(())
 
+        like = self.holder.like
+
         def backward(dy: Any) -> Sequence[Any]:
-            dx = creation.zeros(self.shape, self.dtype, device=operands.device_of(self.value))
+            dx = creation.zeros(like.shape, like.dtype, device=argument_of(like.device))
             dx[index] = dy
             return (dx,)
 
@@ -136,6 +169,9 @@ class Variable:
         return wrap(elementwise.mean)(self, axis=axis, keepdims=keepdims)
 
     def __add__(self, other: Any) -> Any:
+        if getattr(other, "shape", None) == self.shape and other.dtype == self.dtype:
+            # A residual connection: its gradient needs neither array.
+            return record(elementwise.add(self.value, value_of(other)), (self, other), lambda dy: (dy, dy))
         return wrap(elementwise.add)(self, other)
 
     def __radd__(self, other: Any) -> Any:
@@ -194,7 +230,7 @@ class Parameter(Variable):
     """
 
     # `value` and `gradient` are not pickled: the buffers set them.
-    __slots__ = ("__dict__",)
+    __slots__ = ("__dict__", "gradient")
 
     def __init__(self, shape: Sequence[int], initial: Any = 0.0, *, decay: bool | None = None):
         self._shape = tuple(shape)
@@ -202,6 +238,11 @@ class Parameter(Variable):
         self.decay = len(self._shape) > 1 if decay is None else decay
         self.buffers: Any = None
         self.span = slice(0, 0)
+
+    @property
+    def holder(self) -> Parameter:
+        """The parameter itself: it owns its gradient."""
+        return self
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -215,6 +256,7 @@ class Parameter(Variable):
         return self.gradient, tape.writes(self)
 
     def receive(self, gradient: Array) -> None:
+        """Write or add a gradient to the flat buffer, unless it was computed there."""
         if gradient is self.gradient:
             return
         out, adds = self.destination()
@@ -251,28 +293,26 @@ def value_of(x: Any) -> Array:
 class _Computation(NamedTuple):
     """A call on the tape: its results, its inputs (variables and others), and the closure for their gradients.
 
-    The closures of losses take numbers, too: `takes_number` says so.
+    Variables are represented by their gradients. The closures of losses take numbers, too: `takes_number` says so.
     """
 
-    made: tuple[Variable, ...]
+    made: tuple[_Holder, ...]
     inputs: tuple[Any, ...]
     backward: Callable[..., Sequence[Any]]
     takes_number: bool
 
     def run(self) -> None:
         """Compute the inputs' gradients, if there is a gradient of a result."""
-        slopes = [each.gradient for each in self.made]
-        for each in self.made:
-            each.gradient = None
+        slopes = [each.take() for each in self.made]
         if all(each is None for each in slopes):
             return
         if not self.takes_number:
-            slopes = [_as_array(slope, each.value) for slope, each in zip(slopes, self.made, strict=True)]
+            slopes = [_as_array(slope, each.like) for slope, each in zip(slopes, self.made, strict=True)]
         taken: list[Array] = []
         for each, gradient in zip(self.inputs, self.backward(*slopes), strict=True):
-            if gradient is None or not isinstance(each, Variable):
+            if gradient is None or not isinstance(each, (_Holder, Parameter)):
                 continue
-            if gradient is not each.gradient and not isinstance(each, Parameter):
+            if isinstance(each, _Holder) and gradient is not each.array:
                 # Two variables must not own the same memory.
                 if any(operands.overlap(gradient, other) for other in taken):
                     gradient = elementwise.copy(gradient)
@@ -280,14 +320,14 @@ class _Computation(NamedTuple):
             each.receive(gradient)
 
 
-def _as_array(slope: Any, like: Array) -> Array:
+def _as_array(slope: Any, like: Layout) -> Array:
     """Return a gradient as an array with the shape of `like`. None is 0."""
     if getattr(slope, "shape", None) == like.shape:
         return slope
     value = 0.0 if slope is None else slope
     if hasattr(value, "shape"):
         raise ShapeError(f"dloss has shape {value.shape}; the loss has shape {like.shape}")
-    return creation.full(like.shape, value, like.dtype, device=operands.device_of(like))
+    return creation.full(like.shape, value, like.dtype, device=argument_of(like.device))
 
 
 class Tape:
@@ -367,7 +407,7 @@ class Tape:
         if not self._entries:
             raise OptionError("this tape is empty: it recorded nothing, or its backward pass has run")
         self._accumulates = checks.boolean(accumulate, "accumulate")
-        loss.gradient = dloss
+        loss.holder.array = dloss
         owners = {id(each.buffers): each.buffers for each in self._uses if each.buffers is not None}
         others = [each for owner in owners.values() for each in owner.parameters if not self._uses[each]]
         self.run(ready)
@@ -459,7 +499,8 @@ def record(
     if tape is None or not any(isinstance(each, Variable) for each in inputs):
         return y
     made = tuple(map(Variable, y if isinstance(y, tuple) else (y,)))
-    tape.add(_Computation(made, tuple(inputs), backward, takes_number))
+    kept = [each.holder if isinstance(each, Variable) else each for each in inputs]
+    tape.add(_Computation(tuple(each.holder for each in made), tuple(kept), backward, takes_number))
     return made if isinstance(y, tuple) else made[0]
 
 
@@ -514,15 +555,14 @@ def _wrapped(function: Any) -> Callable[..., Any]:
             given = tuple(values)
             kept = {name: value for name, value in options.items() if takes_all or name in takes}
         inputs = [each for each in arguments if hasattr(each, "shape")]
-        several = isinstance(y, tuple)
+        followed, several = [isinstance(each, Variable) for each in inputs], isinstance(y, tuple)
 
         def backward(*slopes: Any) -> Sequence[Any]:
             made = function.backward(slopes if several else slopes[0], *given, **kept)
             found = list(made) if isinstance(made, tuple) else [made]
-            rest = inputs[len(found) :]
-            if any(isinstance(each, Variable) for each in rest):
+            if any(followed[len(found) :]):
                 raise UnsupportedError(f"{function.__name__} has gradients of its first {len(found)} arrays only")
-            return [*found, *[None] * len(rest)]
+            return [*found, *[None] * (len(followed) - len(found))]
 
         return record(y, inputs, backward)
 
@@ -571,7 +611,7 @@ def checkpoint(function: Callable[..., Any], *arguments: Any, **options: Any) ->
         again = running.part(Counter(before), keeps=True)
         with again:
             result = function(*arguments, **options)
-        result.receive(dy)
+        result.holder.receive(dy)
         # The variables receive their gradients from the entries of this tape.
         again.run()
         return [None] * (len(variables) + len(first._uses))

@@ -33,8 +33,8 @@ class GradientPlan(TaskPlan[Result]):
     """A planned gradient of rows and, by sums over all rows, of weights.
 
     Args:
-        task: the gradient of rows; `reference` returns all results. After its output come outputs with one element per
-            row, in scratch memory.
+        task: the gradient of rows, maybe with their normalized values; `reference` returns all results. After these
+            outputs come `stats` outputs with one element per row, in scratch memory.
         reduction: the sums, over the first and the last row input and these outputs.
         sums: the same sums in the form of `launch.RowSums`.
         scalars: the scalars of `task`, as in `TaskPlan`.
@@ -54,21 +54,21 @@ class GradientPlan(TaskPlan[Result]):
         adds: tuple[bool, ...] = (),
         shared: tuple[int, ...] = (),
     ):
-        names, outputs = (*task.names, *reduction.names), (task.outputs[0], *reduction.outputs)
+        rows = len(task.outputs) - task.stats
+        names, outputs = (*task.names, *reduction.names), (*task.outputs[:rows], *reduction.outputs)
         # The reference adds to the first result, which is an input, too.
         self._adds_rows, self._shared, self.adds = True in adds[:1], shared, (False, *adds[1:]) if adds else ()
         super().__init__(task.replace(names=names, outputs=outputs), scalars)
-        self._stats = task.outputs[1:]
+        self._stats = task.outputs[rows:]
         many = len(self._stats)
-        rows = task.replace(names=(*task.names, *("stats",) * many))
         self._rows, self._sums = (
-            RowExecutable(rows),
+            RowExecutable(task.replace(names=(*task.names, *("stats",) * many))),
             ReduceExecutable(reduction.replace(names=("",) * (2 + many) + reduction.names)),
         )
         ends = (0, task.kept - 1)
         #: Input of the sums -> a copy of it, which two passes need.
         self._copies = {k: mapped(COPY, (task.inputs[k],), reduction.inputs[ends.index(k)], ("", "")) for k in shared}
-        alone = task.replace(outputs=task.outputs[:1], writes=task.writes[:1], stats=0)
+        alone = task.replace(outputs=task.outputs[:rows], writes=task.writes[:rows], stats=0)
         self._together = RowSums(alone, sums, reduction.outputs, reduction.adds)
         # Without rows, the sums, which are 0, must still be written.
         self.empty = self._sums.empty
@@ -90,19 +90,19 @@ class GradientPlan(TaskPlan[Result]):
 
     def _in_two_passes(self, key: tuple[int, ...]) -> Steps:
         scratch, inputs, outputs = Scratch(), len(self.inputs), len(self.outputs)
-        arrays = inputs + outputs
+        arrays, first = inputs + outputs, inputs + len(self._rows.outputs) - len(self._stats)
         parts = [arrays + scratch.part(stat.nbytes) for stat in self._stats]
         nothing = (0,) * len(parts)
-        ins, outs = key[:inputs], key[inputs:]
+        ins = key[:inputs]
         steps, sources = [], [0, self.task.kept - 1]
         for k, copy in self._copies.items() if prod(self.task.shape) else ():
             place = arrays + scratch.part(copy.outputs[0].nbytes)
             steps.append(Step(copy.choose((ins[k], 0)), (k, place)))
             sources[sources.index(k)] = place
         if prod(self.task.shape):
-            rows = self._rows.choose((*ins, outs[0], *nothing))
-            steps.append(Step(rows, (*range(inputs), inputs, *parts), takes_scalars=True))
+            rows = self._rows.choose((*key[:first], *nothing))
+            steps.append(Step(rows, (*range(first), *parts), takes_scalars=True))
         starts = [0 if k >= arrays else ins[k] for k in sources]
-        sums = self._sums.choose((*starts, *nothing, *outs[1:]))
-        steps.append(Step(sums, (*sources, *parts, *range(inputs + 1, arrays))))
+        sums = self._sums.choose((*starts, *nothing, *key[first:]))
+        steps.append(Step(sums, (*sources, *parts, *range(first, arrays))))
         return Steps(steps, scratch, self.close, partial(self._fits, key))

@@ -122,6 +122,14 @@ def rms_norm_backward(dy: Array, x: Array, weight: Array | None = None, *, eps: 
 
 
 @computed
+def rms_norm_backward_and_forward(dy: Array, x: Array, weight: Array, *, eps: float) -> tuple[Array, ...]:
+    """Return (the gradient of x, `rms_norm`, the gradient of the weight)."""
+    r, g = _factor(x, eps), _scaled(dy, weight)
+    dx = r * (g - x * (r * (r * _mean(g * x))))
+    return (dx, _scaled(x * r, weight), *_of_weights(dy * (x * r)))
+
+
+@computed
 def layer_norm_backward(
     dy: Array, x: Array, weight: Array | None = None, *, eps: float, bias: bool = False
 ) -> tuple[Array, ...]:
@@ -158,4 +166,5 @@ def _with_gradient(backward: Rows) -> Rows:
     return gradients
 
 
+add_rms_norm_backward_and_forward = _with_gradient(rms_norm_backward_and_forward)
 add_rms_norm_backward, add_layer_norm_backward = _with_gradient(rms_norm_backward), _with_gradient(layer_norm_backward)

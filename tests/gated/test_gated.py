@@ -183,6 +183,26 @@ def test_gradients_may_swap_places_with_the_pair_and_take_dy(place, gate):
         call.verify([o.now() for o in targets])
 
 
+@each_gate
+@each_dtype
+def test_gradients_with_the_result(place, gate, dtype):
+    """One kernel gives the results of both functions, bit for bit, also over x and dy."""
+    rng, columns = np.random.default_rng(4), 18
+    values, slopes = (rng.standard_normal((3, n)).astype(dtype) for n in (2 * columns, columns))
+    for kind in KINDS:
+        wanted = [place.get(gated.backward(place.put(slopes), place.put(values), kind, gate=gate))]
+        wanted.append(place.get(gated.forward(place.put(values), kind, gate=gate)))
+        x, dy = (place.operand(each, margins=((0, 0), (1, 2))) for each in (values, slopes))
+        found = gated.backward_and_forward(dy.view, x.view, kind, gate=gate)
+        out = x.view, dy.view
+        assert gated.backward_and_forward(dy.view, x.view, kind, gate=gate, out=out) is out
+        for results in (map(place.get, found), (x.now(), dy.now())):
+            for one, other in zip(results, wanted, strict=True):
+                np.testing.assert_array_equal(bits(one), bits(other))
+        for each in (x, dy):
+            each.assert_written_only()
+
+
 @each_direction
 def test_length_one_axes_have_strides_without_meaning(place, direction):
     """The out of x[:, :4] may have any stride along its axis of length 1: it is still x's own half."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -32,6 +34,16 @@ class Residual(nn.Module):
         return self.inner(x, x)
 
 
+class Normed(nn.Module):
+    """A residual connection around a norm and a module."""
+
+    def __init__(self, norm, inner):
+        self.norm, self.inner = norm, inner
+
+    def __call__(self, x):
+        return self.inner(x, x, norm=self.norm)
+
+
 class Loss(nn.Module):
     """A model whose result is a loss of it and a target."""
 
@@ -57,6 +69,8 @@ MODULES = {
         lambda: Residual(nn.Attention(8, 2, rope=None, bias=True, mask=attention.CausalSlidingWindow(2))), (2, 5, 8),
     ),
     "attention, other heads": (lambda: nn.Attention(6, 2, 1, head=4, mask=None, length=8), (1, 5, 6)),
+    "normed attention": (lambda: Normed(nn.RMSNorm(8), nn.Attention(8, 4, 2, length=5)), (2, 5, 8)),
+    "normed mlp": (lambda: Normed(nn.LayerNorm(4), nn.GatedMLP(4, 6, bias=True)), (2, 3, 4)),
     "conv": (lambda: nn.Conv(3, 4, (3, 2), padding=1, stride=(2, 1)), (2, 3, 5, 4)),
     "conv, channels last": (lambda: nn.Conv(4, 4, (3,), groups=2, layout="NWC", bias=False), (2, 6, 4)),
     "cross entropy": (lambda: nn.Sequential(nn.Linear(4, 5), Loss(nn.CrossEntropy(label_smoothing=0.1))), (2, 3, 4)),
@@ -176,6 +190,41 @@ def test_no_gradient_of_an_array(place, monkeypatch):
         found.append((len(calls), place.get(model.buffers.gradients)))
     assert [count for count, _ in found] == [3, 2]
     np.testing.assert_array_equal(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize(("dropout", "checkpointing", "arrays"), [(0.0, False, 12.5), (0.1, "norms", 10.5)])
+def test_saved_bytes(dropout, checkpointing, arrays):
+    """Each layer keeps both norms' arguments and results, q, k and v, attention's result, the MLP's first product."""
+    shape, width, inner = (2, 64), 128, 352
+
+    def saved(layers):
+        model = nn.Transformer(
+            96,
+            width=width,
+            layers=layers,
+            heads=4,
+            kv_heads=2,
+            length=shape[1],
+            inner=inner,
+            dropout=dropout,
+            checkpointing=checkpointing,
+        ).initialize("float32", device="cpu")
+        tokens = np.zeros(shape, np.int32)
+        with nn.Tape() as tape:  # makes what is made once
+            loss = model(tokens, tokens)
+        del tape, loss
+        gc.collect()
+        tracemalloc.start()
+        with nn.Tape() as tape:
+            loss = model(tokens, tokens)
+        gc.collect()
+        nbytes, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert tape is not None and np.isfinite(float(loss))
+        return nbytes
+
+    each = 2 * 64 * width * 4
+    assert arrays <= (saved(2) - saved(1)) / each < arrays + 0.5
 
 
 class Tied(nn.Module):
@@ -327,6 +376,7 @@ def test_generation(place):
     refused(OptionError, "temperature", run=lambda: nn.generate(model, prompt, 1, temperature=-1))
     refused(ShapeError, "tokens", run=lambda: nn.generate(model, prompt[0], 1))
     refused(OptionError, "kv_heads", run=lambda: nn.Attention(8, 4, 3))
+    refused(OptionError, "norms", run=lambda: nn.Transformer(5, width=8, layers=1, heads=2, checkpointing="all"))
 
 
 def transformer_by_hand(p, tokens, heads, kv_heads):

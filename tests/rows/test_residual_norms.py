@@ -157,6 +157,41 @@ def test_wherever_a_row_is_kept(device_place, monkeypatch, form, dtype, columns)
     norms.plans.clear()
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("rows", [3, 40])
+def test_gradients_with_the_normalized_rows(place, monkeypatch, dtype, rows):
+    """The results of both functions, also added to dx and to the weight's gradient, by kernels of one pass or two."""
+    if rows > 3:
+        for name in ("_SUM_BLOCKS", "_SUM_ROWS"):
+            monkeypatch.setattr(launch, name, 1)
+        norms.plans.clear()
+    rng = np.random.default_rng(rows)
+    dy, x, dx = (rng.standard_normal((rows, 24)).astype(dtype) for _ in range(3))
+    w, dw = (rng.standard_normal(24).astype(dtype) for _ in range(2))
+    g, t, v = (each.astype(float) for each in (dy, x, w))
+    d, r = normal("rms", t, 1e-3)
+    wanted = r * (g * v - d * r * r * (g * v * d).mean(-1, keepdims=True)), d * r * v, (g * d * r).sum(0)
+    for skipped in (0, 3):
+        rows_of, columns_of = {"margins": ((0, 0), (skipped, 2))}, {"margins": ((skipped, 2),)}
+        given, total = (place.operand(each, **rows_of) for each in (dy, dx))
+        weights, others = place.operand(dw, **columns_of), (place.put(x), place.put(w))
+        found = norms.rms_norm_backward_and_forward(given.view, *others, eps=1e-3)
+        for one, other in zip(found, wanted, strict=True):
+            assert_near(place.get(one), other, 10 * np.abs(other).max())
+        out = total.view, None, weights.view
+        found = norms.rms_norm_backward_and_forward(
+            given.view, *others, eps=1e-3, out=out, accumulate=(True, False, True)
+        )
+        assert found[0] is total.view and found[2] is weights.view
+        sums = wanted[0] + dx.astype(float), wanted[1], wanted[2] + dw.astype(float)
+        for one, other in zip(found, sums, strict=True):
+            assert_near(place.get(one), other, 10 * np.abs(other).max())
+        given.assert_untouched()
+        for each in (total, weights):
+            each.assert_written_only()
+    norms.plans.clear()
+
+
 def test_plans_and_errors(place):
     values = np.random.default_rng(1).standard_normal((4, 24)).astype(np.float32)
     dy, x, dx = (place.put(values + k) for k in range(3))
@@ -196,6 +231,7 @@ def test_plans_and_errors(place):
         ("add_layer_norm", "xxww"),
         ("add_rms_norm_backward", "xxxw"),
         ("add_layer_norm_backward", "xxxw"),
+        ("rms_norm_backward_and_forward", "xxw"),
     ],
 )
 def test_the_kernels(dtype, columns, name, arrays):

@@ -8,8 +8,8 @@ are bitwise equal on all GPUs.
 * Otherwise the list of all indices is sorted by at most 10 bits per pass, with two launches and those of a scan for
   each pass; a million keys need two passes. `bounds` then finds each key's segment. For a list of n entries, a pass
   moves about 24 n bytes, plus 8 bytes for each key and 4 for each of up to 2^20 counts.
-* If there are many times more rows than a chunk has, there are chunks of 64 rows, of 64 chunks, and so on: as many
-  levels as leave at most 256 chunks on top, with one launch per level. Their sums take a 64th of dy's elements in
+* If there are many times more rows than a chunk has, there are chunks of 16 rows, of 16 chunks, and so on: as many
+  levels as leave at most 63 chunks on top, with one launch per level. Their sums take a 15th of dy's elements in
   scratch memory, in the compute dtype; only the sums of chunks with a single key are written.
 * Last, one launch sums every element of dx. Adjacent threads handle 16 bytes each of the contiguous elements of dx and
   dy; the y dimension of the grid handles the elements of dx that are not adjacent.
@@ -40,7 +40,7 @@ from .spec import DIGIT_BITS, ScatterSpec, SortSpec
 _FEW = 32
 #: The base-2 logarithm of a chunk's size, in rows or in chunks one level below. If there are at least `_TOP` times that
 #: many chunks, there is a level of larger chunks above them.
-BITS, _TOP = 6, 4
+BITS, _TOP = 4, 4
 #: The most blocks that sort a list, and the least number of entries for each.
 _BLOCKS, _TILE = 1024, 256
 #: The most bits of a digit.

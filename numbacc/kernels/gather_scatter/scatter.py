@@ -4,7 +4,7 @@
 
 The others need the list of all rows sorted (see `sort`): the rows of one element are a segment of it, in their original
 order. A segment may be the whole list, if one token makes up most of a text. So that no thread adds a million rows, the
-list is also cut into chunks of 64 rows, of 64 chunks, and so on, independent of segments:
+list is also cut into chunks of 16 rows, of 16 chunks, and so on, independent of segments:
 
     level 2   [                    chunk                    ]
     level 1   [  chunk  ][  chunk  ][  chunk  ][  chunk  ]...
@@ -13,7 +13,7 @@ list is also cut into chunks of 64 rows, of 64 chunks, and so on, independent of
 `scatter_chunks` writes the sum of each chunk that belongs to one element alone, level by level; chunks of several
 elements are not needed. In `scatter_rows` a thread steps through the segment of its element: at each position it adds
 the widest chunk that begins there and ends in the segment, and single rows at both ends. For n rows of one element it
-takes about 126 steps per level.
+takes about 30 steps per level.
 
 The list's length determines the chunks, and the segment's bounds determine which of them are added. Thus the order of
 addition is that of the list, independent of timing.

@@ -444,6 +444,11 @@ def rms_backward_w(dy, x, w, factor, slope, eps, unit):
     return ((dy * w - x * slope) * factor,)
 
 
+def rms_backward_and_forward_w(dy, x, w, factor, slope, eps, unit):
+    """Return (r (dy w - x r² Σ g x / n), x r w)."""
+    return (dy * w - x * slope) * factor, x * factor * w
+
+
 # ---------------------------------------------------------------- LayerNorm
 
 
@@ -715,6 +720,11 @@ def rms_backward_aw(dy, a, x, w, factor, slope, eps, unit):
     return (fma(dy * w - x * slope, factor, a),)
 
 
+def rms_backward_and_forward_aw(dy, a, x, w, factor, slope, eps, unit):
+    """Return (`rms_backward_w` + a, x r w)."""
+    return fma(dy * w - x * slope, factor, a), x * factor * w
+
+
 def second_a(dy, a, x, eps, unit):
     """Return (x unit,)."""
     return (x * unit,)
@@ -759,6 +769,9 @@ NORMS = (
     ),
     RowFormula("rms_norm_backward", rms_backward, (sum_of(rms_products, rms_factors, 2),)),
     RowFormula("rms_norm_backward_w", rms_backward_w, (sum_of(rms_products_w, rms_factors, 2),)),
+    RowFormula(
+        "rms_norm_backward_and_forward_w", rms_backward_and_forward_w, (sum_of(rms_products_w, rms_factors, 2),)
+    ),
     *(
         RowFormula(name, function, (sum_of(first, middle_of), sum_of(products, layer_factors, 4)), shared=_LAYER_PARTS)
         for name, function, first, products in (
@@ -770,6 +783,9 @@ NORMS = (
     ),
     RowFormula("add_rms_norm_backward", rms_backward_a, (sum_of(rms_products_a, rms_factors, 2),)),
     RowFormula("add_rms_norm_backward_w", rms_backward_aw, (sum_of(rms_products_aw, rms_factors, 2),)),
+    RowFormula(
+        "add_rms_norm_backward_and_forward_w", rms_backward_and_forward_aw, (sum_of(rms_products_aw, rms_factors, 2),)
+    ),
     *(each for suffix, total in _TOTALS.items() for each in _norms_of_totals(suffix, total)),
 )
 

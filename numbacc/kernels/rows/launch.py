@@ -684,7 +684,7 @@ class RowSums(RowExecutable):
 
         The weights' gradients come last in `key`. `close` and `fits` are as in `Steps`.
         """
-        task, parts, arrays = self.task, len(self._weights), len(self.inputs) + 1
+        task, parts, arrays = self.task, len(self._weights), len(self.inputs) + len(self.task.outputs)
         limits, own = launcher_class().limits(self.device), key[:arrays]
         rows = self._rows(own)
         found = launch_sums(rows, parts, self._weight_bytes, limits)
