@@ -98,27 +98,101 @@ def matmul_backward(
             f'epilogue="{kind.value}" has no gradient here: use linear_backward or mlp_backward, or pass '
             "a Python function"
         )
+    others, seeds, outs = parts_of(dy, made, operands, out, handle)
+    options = {"compute": compute, "tune": tune, "stream": handle}
+    return _Backward(seeds, a, b, made, others, alpha, options, outs, handle).run()
+
+
+def parts_of(dy: Any, epilogue: PythonEpilogue | None, operands: Any, out: Any, handle: int) -> tuple[Any, Any, Any]:
+    """Return (operands, gradients of the results, arrays given for the gradients) of a call, after their checks.
+
+    Args:
+        epilogue: of the product, None if there is none. The others are arguments of `matmul_backward`.
+    """
     given, _ = operands_of(() if operands is None else operands, handle)
     numbers = iter(given.pop("numbers"))
     others = [
         given[f"operands[{k}]"] if f"operands[{k}]" in given else next(numbers) for k in range(len(operands or ()))
     ]
-    if len(others) != (0 if made is None else made.count):
-        raise OptionError(f"the epilogue takes {0 if made is None else made.count} operands; got {len(others)}")
+    if len(others) != (0 if epilogue is None else epilogue.count):
+        raise OptionError(f"the epilogue takes {0 if epilogue is None else epilogue.count} operands; got {len(others)}")
     seeds = [
         arrays_of.as_array(each, f"dy[{k}]", handle)
         for k, each in enumerate(dy if isinstance(dy, (tuple, list)) else (dy,))
     ]
-    if len(seeds) != (wanted := 1 if made is None else len(made.results)):
+    if len(seeds) != (wanted := 1 if epilogue is None else len(epilogue.results)):
         raise OptionError(f"dy is {len(seeds)} arrays; the epilogue has {wanted} results")
     outs = [None] * (2 + len(others)) if out is None else out
     if not isinstance(outs, (tuple, list)) or len(outs) != 2 + len(others):
         raise OptionError(f"out must have {2 + len(others)} entries, each an array or None")
-    options = {"compute": compute, "tune": tune, "stream": handle}
-    return _Backward(seeds, a, b, made, others, alpha, options, outs, handle).run()
+    return others, seeds, outs
 
 
-class _Backward:
+class Results:
+    """The results of a backward pass.
+
+    Args:
+        outs: the arrays that were given for them, with None for those that are made.
+        handle: the stream.
+    """
+
+    def __init__(self, outs: Sequence[Any], handle: int):
+        self.outs, self.handle = outs, handle
+
+    def target(self, number: int, like: Any) -> Any:
+        """Return the array that was given for a result, after its checks; None if there is none."""
+        given = self.outs[number]
+        if given is None:
+            return None
+        array = arrays_of.as_array(given, f"out[{number}]", self.handle)
+        if tuple(array.shape) != tuple(like.shape):
+            raise ShapeError(f"out[{number}] has shape {tuple(array.shape)}; it must have {tuple(like.shape)}")
+        if array.dtype != like.dtype:
+            raise DTypeError(f"out[{number}] has dtype {array.dtype}; it must have {like.dtype}")
+        return array
+
+    def given(self, found: Any, number: int) -> Any:
+        """Return the array that was given for a result, else the result."""
+        return found if self.outs[number] is None else self.outs[number]
+
+    def stored(self, found: Any, number: int, like: Any) -> Any:
+        """Return a result in the dtype of its argument, in the array that was given for it if there is one."""
+        found, target = found.reshape(tuple(like.shape)), self.target(number, like)
+        if target is None:
+            return self.converted(found, like.dtype)
+        cast_plan(arrays_of.layout_of(found), arrays_of.layout_of(target)).run([found], [target], None, self.handle)
+        return self.outs[number]
+
+    def converted(self, array: Any, wanted: Any) -> Any:
+        """Return an array, dense by rows, in a dtype: a copy if it is not."""
+        given = arrays_of.layout_of(array)
+        made = dense(given.shape, wanted, given.device)
+        if given.dtype == made.dtype and given.strides == made.strides:
+            return array
+        return cast_plan(given, made).run([array], None, None, self.handle)
+
+    def reduced(self, full: Any, shape: tuple[int, ...]) -> Any:
+        """Return a dense array, summed to a shape that broadcasts to its own."""
+        whole = tuple(full.shape)
+        padded = (*(1,) * (len(whole) - len(shape)), *shape)
+        axis = len(whole)
+        while axis:
+            axis -= 1
+            if padded[axis] == whole[axis]:
+                continue
+            last = axis
+            while axis and padded[axis - 1] == 1:  # adjacent axes are summed together
+                axis -= 1
+            before, rows, behind = prod(whole[:axis]), prod(whole[axis : last + 1]), prod(padded[last + 1 :])
+            along = -2 if behind > 1 else -1
+            seen = full.reshape((before, rows, behind) if behind > 1 else (before, rows))
+            given = arrays_of.layout_of(seen)
+            made = dense((before, behind) if behind > 1 else (before,), given.dtype, given.device)
+            full = sum_plan(given, along, made).run([seen], None, None, self.handle)
+        return full.reshape(shape)
+
+
+class _Backward(Results):
     """One call of `matmul_backward`, with its arguments as arrays."""
 
     def __init__(
@@ -126,7 +200,8 @@ class _Backward:
         options: dict[str, Any], outs: Sequence[Any], handle: int,
     ):  # fmt: skip
         self._seeds, self._operands, self._alpha, self._epilogue = seeds, operands, alpha, epilogue
-        self._options, self._outs, self._handle = options, outs, handle
+        self._options = options
+        super().__init__(outs, handle)
         self._a, self._b = a, b
         # Vectors as matrices.
         self._rows = a if a.ndim > 1 else a.reshape((1, -1))
@@ -156,9 +231,9 @@ class _Backward:
             if not has[k]:
                 found.append(None)
             elif sums[k]:
-                found.append(self._stored(total, 2 + k, operand))
+                found.append(self.stored(total, 2 + k, operand))
             else:
-                found.append(self._stored(self._reduced(parts[k], operand.shape), 2 + k, operand))
+                found.append(self.stored(self.reduced(parts[k], operand.shape), 2 + k, operand))
         return tuple(found)
 
     def _is_bias(self, k: int, gradient: EpilogueGradient | None) -> bool:
@@ -170,9 +245,9 @@ class _Backward:
 
     def _elementwise(self, gradient: EpilogueGradient | None, wanted: list[bool]) -> tuple[Any, dict[int, Any]]:
         """Return dz, and the gradients of the wanted operands before they are summed."""
-        (seed, *more), handle = self._seeds, self._handle
+        (seed, *more), handle = self._seeds, self.handle
         if gradient is None or (gradient.is_identity and not any(wanted)):
-            return self._converted(seed, self._dtype), {}
+            return self.converted(seed, self._dtype), {}
         wide = dtype(info(self._dtype).compute)
         chosen = gradient.choosing((0, *(1 + k for k, each in enumerate(wanted) if each)))
         # Sums are computed from parts that are not rounded.
@@ -186,7 +261,7 @@ class _Backward:
             options = {**self._options, "alpha": self._alpha, "out_dtype": tuple(kinds)}
             found = matmul(self._a, self._b, epilogue=chosen, operands=arguments, **options)
         else:
-            found = _mapped(chosen, arguments, self._shape, tuple(kinds), handle)
+            found = mapped(chosen, arguments, self._shape, tuple(kinds), handle)
         several = found if isinstance(found, tuple) else (found,)
         rest = iter(several[1:])
         return several[0], {k: next(rest) for k, each in enumerate(wanted) if each}
@@ -197,11 +272,11 @@ class _Backward:
         da = self._product(dz, self._columns.swapaxes(-1, -2), 0, self._a)
         total = None
         if with_sum:
-            target = self._target(1, self._b)
+            target = self.target(1, self._b)
             db, total = matmul(
                 self._rows.swapaxes(-1, -2), dz, epilogue="bgradb", alpha=self._alpha, out=target, **self._options
             )
-            return da, self._given(db, 1), total
+            return da, self.given(db, 1), total
         a, own = self._rows, self._b
         if self._columns.ndim == 2 and a.ndim > 2 and (flat := as_matrix(a)) is not None:
             # One product sums over the batch.
@@ -214,71 +289,18 @@ class _Backward:
         batch = np.broadcast_shapes(tuple(left.shape[:-2]), tuple(right.shape[:-2]))
         shape = (*batch, left.shape[-2], right.shape[-1])
         if prod(shape) == like.size:
-            target = self._target(number, like)
+            target = self.target(number, like)
             if target is not None:
                 matmul(left, right, out=target.reshape(shape), **options)
-                return self._outs[number]
+                return self.outs[number]
             return matmul(left, right, **options).reshape(tuple(like.shape))
         wide = matmul(left, right, out_dtype=info(self._dtype).compute, **options)
         shape = (1, *like.shape) if like is self._a and like.ndim == 1 else tuple(like.shape)
         shape = (*shape, 1) if like is self._b and like.ndim == 1 else shape
-        return self._stored(self._reduced(wide, shape).reshape(tuple(like.shape)), number, like)
-
-    # ------------------------------------------------------------ results
-
-    def _target(self, number: int, like: Any) -> Any:
-        """Return the array that was given for a result, after its checks; None if there is none."""
-        given = self._outs[number]
-        if given is None:
-            return None
-        array = arrays_of.as_array(given, f"out[{number}]", self._handle)
-        if tuple(array.shape) != tuple(like.shape):
-            raise ShapeError(f"out[{number}] has shape {tuple(array.shape)}; it must have {tuple(like.shape)}")
-        if array.dtype != like.dtype:
-            raise DTypeError(f"out[{number}] has dtype {array.dtype}; it must have {like.dtype}")
-        return array
-
-    def _given(self, found: Any, number: int) -> Any:
-        return found if self._outs[number] is None else self._outs[number]
-
-    def _stored(self, found: Any, number: int, like: Any) -> Any:
-        """Return a result in the dtype of its argument, in the array that was given for it if there is one."""
-        found, target = found.reshape(tuple(like.shape)), self._target(number, like)
-        if target is None:
-            return self._converted(found, like.dtype)
-        cast_plan(arrays_of.layout_of(found), arrays_of.layout_of(target)).run([found], [target], None, self._handle)
-        return self._outs[number]
-
-    def _converted(self, array: Any, wanted: Any) -> Any:
-        """Return an array, dense by rows, in a dtype: a copy if it is not."""
-        given = arrays_of.layout_of(array)
-        made = _dense(given.shape, wanted, given.device)
-        if given.dtype == made.dtype and given.strides == made.strides:
-            return array
-        return cast_plan(given, made).run([array], None, None, self._handle)
-
-    def _reduced(self, full: Any, shape: tuple[int, ...]) -> Any:
-        """Return a dense array, summed to a shape that broadcasts to its own."""
-        whole = tuple(full.shape)
-        padded = (*(1,) * (len(whole) - len(shape)), *shape)
-        axis = len(whole)
-        while axis:
-            axis -= 1
-            if padded[axis] == whole[axis]:
-                continue
-            last = axis
-            while axis and padded[axis - 1] == 1:  # adjacent axes are summed together
-                axis -= 1
-            before, rows, behind = prod(whole[:axis]), prod(whole[axis : last + 1]), prod(padded[last + 1 :])
-            along = -2 if behind > 1 else -1
-            seen = full.reshape((before, rows, behind) if behind > 1 else (before, rows))
-            given = arrays_of.layout_of(seen)
-            made = _dense((before, behind) if behind > 1 else (before,), given.dtype, given.device)
-            full = sum_plan(given, along, made).run([seen], None, None, self._handle)
-        return full.reshape(shape)
+        return self.stored(self.reduced(wide, shape).reshape(tuple(like.shape)), number, like)
 
 
-def _mapped(
+def mapped(
     epilogue: PythonEpilogue, operands: tuple[Any, ...], shape: tuple[int, ...], kinds: tuple[Any, ...], handle: int
 ) -> Any:
     """Return the results of an epilogue that does not need the product."""
@@ -298,12 +320,12 @@ def _map_plan(
     epilogue: PythonEpilogue, operands: tuple[Any, ...], shape: tuple[int, ...], kinds: tuple[Any, ...]
 ) -> MapPlan:
     first = next(each for each in operands if each != NUMBER)
-    made = tuple(_dense(shape, kind, first.device) for kind in kinds)
+    made = tuple(dense(shape, kind, first.device) for kind in kinds)
     compute = info(np.dtype(kinds[0])).compute
     return MapPlan(epilogue_task(epilogue, None, operands, shape, made, None, str(compute)))
 
 
-def _dense(shape: tuple[int, ...], kind: Any, device: int) -> Layout:
+def dense(shape: tuple[int, ...], kind: Any, device: int) -> Layout:
     found = np.dtype(kind)
     return layout(tuple(shape), row_major_strides(shape, found.itemsize), found, device)
 

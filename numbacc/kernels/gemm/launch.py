@@ -55,6 +55,8 @@ class KernelProduct(NamedTuple):
         is_heavy: whether it calls a function of `math`.
         sizes: the number of the array with the sizes of groups, or -1. With groups, the shape has one dimension of the
             batch, which is that of `b` and of operands that groups have for themselves.
+        by_k: whether groups divide K instead, which is then the sum of their sizes: each group has its own result, and
+            `a` and `b` have no batch.
     """
 
     shape: tuple[int, ...]
@@ -70,6 +72,7 @@ class KernelProduct(NamedTuple):
     formula: Formula
     is_heavy: bool = False
     sizes: int = -1
+    by_k: bool = False
 
 
 def steps_of(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -99,17 +102,18 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     operands = tuple(each for each in kinds if each is not None)
     if len(operands) < len(kinds) or None in ways or len(mapped) > MAPS or not (m and n and k and count):
         return None
-    is_grouped = flat.sizes >= 0
-    if is_grouped and (n % 2 or count > MOST_GROUPS):
+    has_sizes, by_k = flat.sizes >= 0, flat.by_k
+    is_grouped = has_sizes and not by_k
+    if (has_sizes and (n % 2 or count > MOST_GROUPS)) or (by_k and not (a_down and b_down)):
         return None
     # Groups of equal size are the likeliest.
-    high = _up(m, count) if is_grouped else m
-    *tile, turns = _tile(count, high, n, k, item, flat.sums, flat.is_heavy, multiprocessors)
+    high, deep = _up(m, count) if is_grouped else m, _up(k, count) if by_k else k
+    *tile, turns = _tile(count, high, n, deep, item, flat.sums, flat.is_heavy, multiprocessors, by_k)
     spec = GemmSpec(
         dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tile[0], tile[1]), formula=flat.formula,
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
-        sums=flat.sums, is_grouped=is_grouped, turns=turns,
+        sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k,
     )  # fmt: skip
     depth = ROW // item
     maps = [
@@ -119,7 +123,7 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     ]
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
-    sizes: Any = AddressOf(flat.sizes) if is_grouped else 0
+    sizes: Any = AddressOf(flat.sizes) if has_sizes else 0
     tiles = count * _up(m, tile[0]) * _up(n * flat.sums, tile[1])
     blocks = multiprocessors if is_grouped else min(multiprocessors, tiles)
     parameters: tuple[Any, ...] = (
@@ -206,7 +210,7 @@ def _way(view: MatrixView, alignments: Sequence[int], n: int) -> str | None:
 
 
 def _tile(
-    count: int, m: int, n: int, k: int, item: int, sums: int, is_heavy: bool, multiprocessors: int
+    count: int, m: int, n: int, k: int, item: int, sums: int, is_heavy: bool, multiprocessors: int, by_k: bool
 ) -> tuple[int, int, int]:
     """Return the tile that takes the fewest cycles, and how many are computed at once."""
 
@@ -218,8 +222,9 @@ def _tile(
         epilogue = _START + (_HEAVY if is_heavy else _EPILOGUE) * tall * wide / largest
         return rounds * (product + epilogue) if turns == 1 else rounds * max(product, epilogue) + epilogue
 
-    # Two halves need 128 columns, and are not faster in turns.
-    return min((tile for tile in TILES if sums == 1 or (tile[1] > COLUMNS and tile[2] == 1)), key=cycles)
+    # Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns.
+    fitting = [tile for tile in TILES if (sums == 1 or tile[1] > COLUMNS) and not (by_k and tile[2] > 1)]
+    return min(fitting, key=cycles)
 
 
 def _map(view: MatrixView, shape: tuple[int, int, int], down: bool, high: int, depth: int) -> MapOf:
