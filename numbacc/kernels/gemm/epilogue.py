@@ -11,7 +11,7 @@ import numpy as np
 
 from ...base._numba import SIMULATED, cuda
 from ..primitives.device import (
-    bar_sync,
+    bar_warp_sync,
     cp_async_bulk_commit_group,
     cp_async_bulk_wait_group_read,
     fence_proxy_async,
@@ -19,13 +19,17 @@ from ..primitives.device import (
     fragment_bits,
     fragment_floats,
     fragment_map,
+    fragment_map_positions,
     fragment_map_rows,
     fragment_part,
+    fragment_reduce_rows,
     ld_global_part,
     pack_bf16,
     pack_e4m3,
     pack_e5m2,
     pack_f16,
+    quad_reduce,
+    st_global_b32,
     st_global_part,
     stmatrix_x4_xor,
     tma_store,
@@ -34,7 +38,7 @@ from ..primitives.device import (
     unroll,
 )
 from ..primitives.specialize import specialize
-from .spec import COLUMNS, PART, ROWS, GemmSpec
+from .spec import COLUMNS, PART, ROW, GemmSpec
 
 #: 8-column tiles and sums of a thread in a part.
 TILES, SUMS = COLUMNS // 8, COLUMNS // 2
@@ -93,9 +97,14 @@ def finish(spec: GemmSpec) -> tuple[Any, Any]:
         lines.append(f"    {name} = values_{name}({words}, sum0)")
     lines += [f"    {name} = fill_fragment(numbers[{k}], SUMS)" for k, name in enumerate(numbers)]
     given, stored = ", ".join([*sums, *arrays, *numbers]), 0
+    reduces = spec.reduces or ("",) * len(spec.outs)
     for number, (dtype, uses_map) in enumerate(spec.outs):
         space[f"map_of_{number}"] = _result(spec, number, sums, arrays, numbers)
-        space[f"store_{number}"] = _store_box(spec, number, stored, dtype) if uses_map else _store_direct(number, dtype)
+        if reduces[number]:
+            space[f"store_{number}"] = _store_reduced(number, reduces[number])
+        else:
+            direct = None if uses_map else _store_direct(number, dtype)
+            space[f"store_{number}"] = direct or _store_box(spec, number, stored, dtype)
         more = "outs, out_pitches, row, column, rows, columns"
         if uses_map:
             more += f", map_{stored}, staging, at, left, top, layer, thread, group, is_whole, earlier"
@@ -119,7 +128,7 @@ def finish(spec: GemmSpec) -> tuple[Any, Any]:
         row, column = top + 16 * (thread >> 5) + ((thread & 31) >> 2), left + 2 * (thread & 3)
         context = (
             operands, pitches, numbers, outs, out_pitches, map_0, map_1, map_2, staging, at, left, top, row, column,
-            end - row, n - column, layer, thread, group, top + ROWS <= end, earlier,
+            end - row, n - column, layer, thread, group, top + 16 * (thread >> 5) + 16 <= end, earlier,
         )  # fmt: skip
         unroll(finish_part, parts, (sums, *words), context)
 
@@ -203,7 +212,8 @@ def _reader(number: int, kind: str, dtype: str, last: int, parts: int) -> tuple[
 def _store_box(spec: GemmSpec, number: int, stored: int, dtype: str) -> Any:
     """Return the function that stores a part by the copy engine; it clips what is beyond the result's bounds.
 
-    The last rows of a group are stored by the threads, since the rows after them belong to the next group.
+    Each warp stores its 16 rows. The last rows of a group are stored by the threads, since the rows after them belong
+    to the next group.
 
     Args:
         number: the number of the result.
@@ -223,15 +233,58 @@ def _store_box(spec: GemmSpec, number: int, stored: int, dtype: str) -> Any:
             store_direct(k, values, outs, out_pitches, row, column, rows, columns)
         else:
             slot = ((step * (earlier + k) + stored) & 1) * PART
-            if thread == 0:
+            if thread & 31 == 0:
                 cp_async_bulk_wait_group_read(pending)
-            bar_sync(group + 1, 128)
+            bar_warp_sync()
             stmatrix_x4_xor(at + slot, pack(values), 32)
             fence_proxy_async()
-            bar_sync(group + 1, 128)
-            if thread == 0:
-                tma_store(tensor_map, (left + COLUMNS * k, top, layer), staging + slot)
+            bar_warp_sync()
+            if thread & 31 == 0:
+                warp = thread >> 5
+                tma_store(tensor_map, (left + COLUMNS * k, top + 16 * warp, layer), staging + slot + 16 * ROW * warp)
                 cp_async_bulk_commit_group()
+
+    return store
+
+
+@inlined
+def _sum(x, y):
+    return x + y
+
+
+@inlined
+def _larger(x, y):
+    return x if x > y or x != x else y
+
+
+@inlined
+def _smaller(x, y):
+    return x if x < y or x != x else y
+
+
+#: Reduction -> its function and the value that changes nothing.
+REDUCTIONS = {"sum": (_sum, 0.0), "max": (_larger, -np.inf), "min": (_smaller, np.inf)}
+
+
+def _store_reduced(number: int, name: str) -> Any:
+    """Return the function that stores the reduction of each row of a part: a column of float32 for each part."""
+    function, start = REDUCTIONS[name][0], np.float32(REDUCTIONS[name][1])
+
+    @inlined
+    def existing(x, row, column, width):
+        return x if column < width else start
+
+    @inlined
+    def store(k, values, outs, out_pitches, row, column, rows, columns):
+        width = columns - COLUMNS * k
+        found = fragment_map_positions(existing, values, TILES, (width,))
+        words = fragment_bits(quad_reduce(function, fragment_reduce_rows(function, found, TILES)))
+        first = column & 7  # one of four threads stores
+        place = outs[number] + row * out_pitches[number] + (column // COLUMNS + k) * 4
+        if first == 0 and width > 0 and rows > 0:
+            st_global_b32(place, words[0])
+        if first == 0 and width > 0 and rows > 8:
+            st_global_b32(place + 8 * out_pitches[number], words[1])
 
     return store
 

@@ -57,6 +57,8 @@ class KernelProduct(NamedTuple):
             batch, which is that of `b` and of operands that groups have for themselves.
         by_k: whether groups divide K instead, which is then the sum of their sizes: each group has its own result, and
             `a` and `b` have no batch.
+        reduces: for each result "" or a reduction of its rows: the kernel stores one for every 64 columns, as the
+            result's columns. () for none.
     """
 
     shape: tuple[int, ...]
@@ -73,6 +75,7 @@ class KernelProduct(NamedTuple):
     is_heavy: bool = False
     sizes: int = -1
     by_k: bool = False
+    reduces: tuple[str, ...] = ()
 
 
 def steps_of(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -97,7 +100,10 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     if not all(_is_readable(each, alignments, down) for each, down in ((flat.a, a_down), (flat.b, b_down))):
         return None
     kinds = [_kind(each, alignments, n) for each in (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)]
-    ways = [_way(each, alignments, n) for each in flat.outs]
+    reduces = flat.reduces or ("",) * len(flat.outs)
+    ways = [
+        "direct" if reduction else _way(each, alignments, n) for each, reduction in zip(flat.outs, reduces, strict=True)
+    ]
     mapped = [k for k, way in enumerate(ways) if way == "map"]
     operands = tuple(each for each in kinds if each is not None)
     if len(operands) < len(kinds) or None in ways or len(mapped) > MAPS or not (m and n and k and count):
@@ -113,13 +119,13 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
         dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tile[0], tile[1]), formula=flat.formula,
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
-        sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k,
+        sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k, reduces=flat.reduces if any(reduces) else (),
     )  # fmt: skip
     depth = ROW // item
     maps = [
         _map(flat.a, (count, m, k), a_down, tile[0], depth),
         _map(flat.b, (count, n * flat.sums, k), b_down, tile[1] // flat.sums, depth),
-        *[_map(flat.outs[each], (count, m, n), False, ROWS, COLUMNS) for each in mapped],
+        *[_map(flat.outs[each], (count, m, n), False, 16, COLUMNS) for each in mapped],  # 16 rows of a warp
     ]
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)

@@ -33,6 +33,7 @@ class _GemmFields(NamedTuple):
     is_grouped: bool = False
     turns: int = 1
     by_k: bool = False
+    reduces: tuple[str, ...] = ()
 
 
 class GemmSpec(_GemmFields, WarpgroupSpec):
@@ -53,6 +54,8 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
         is_grouped: whether rows of A belong to groups with their own matrices B, whose sizes are in memory.
         turns: 2 if two warpgroups compute a tile each: one multiplies while the other applies the epilogue. 1 if all
             compute the same tile, 64 rows each.
+        reduces: for each result "", or the reduction "sum", "max" or "min" over 64 columns that is stored instead. ()
+            for none.
         by_k: whether groups divide the sums over K instead: each has its own result, of its rows of Aᵀ and B.
     """
 
@@ -72,7 +75,7 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
 
     @property
     def narrow(self) -> bool:
-        return all(name in ("bfloat16", "float16") for name in self.writes)
+        return "float32" not in self.writes  # so reductions are not rounded
 
     @property
     def halves(self) -> int:

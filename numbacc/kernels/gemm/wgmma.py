@@ -123,7 +123,7 @@ def make(spec: GemmSpec) -> Any:
                 top, left = next_top, next_left
                 stage += SKIPPED * depth
                 phase, stage = phase ^ (stage // STAGES & 1), stage % STAGES
-            if thread == 0:
+            if lane == 0:
                 device.cp_async_bulk_wait_group(0)
 
     return kernel
