@@ -7,13 +7,14 @@ dtype of its sums, and one elementwise kernel. Both apply the function to unroun
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._version import __version__
 from ..arrays import operands as arrays_of
 from ..base.casts import cast
 from ..base.codes import CAPTURING, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
@@ -30,17 +31,19 @@ from ..base.layout import (
 )
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown, unknown
 from ..kernels.elementwise.launch import MapTask
-from ..kernels.gemm.launch import KernelProduct, MatrixView, order_of, steps_of
+from ..kernels.gemm.launch import KernelProduct, MatrixView, order_of, steps_of, tiles_for
 from ..kernels.gemm.spec import COLUMNS
+from ..libraries.choices import Algorithm, Choices, Proposals, gpu_model
 from ..libraries.products import bits
 from ..plan.base import Plan, Result, check_out
 from ..plan.tasks import MapPlan
-from ..runtime import contexts
+from ..runtime import contexts, workspace
 from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps
 from ..runtime.streams import handle_of
 from .arguments import checked_number, parsed
 from .epilogue_plans import quick_products
+from .executables import padded
 from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, TYPES, GemmCall
 from .python_epilogue import PythonEpilogue, outside_of, python_epilogue
@@ -54,6 +57,8 @@ _INSTEAD = {
 }
 
 
+#: The measured tiles of the kernel.
+_choices = Choices("numbacc's Hopper kernel")
 #: The reductions of a result's rows, in NumPy.
 REDUCTIONS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
 
@@ -174,12 +179,30 @@ class EpiloguePlan(Plan[Result]):
         return self.product._key((*addresses[:count], 0)), self.map._key((0, *addresses[count:])), starts, ends
 
     def _make(self, key: Any, trial: Trial | None) -> Any:
-        order = self._order(key[2])
-        if order is not None:
-            usual = self._usual[0], self._usual[1]
-            if any(self.call.reduces):
-                return self._reducing(FusedKernel(order, usual, (), key[2]), key)
-            return FusedKernel(order, usual, self.close, key[2])
+        product = self._kernel_product()
+        order = None if product is None else order_of(product, key[2], self.device, multiprocessors(self.device))
+        if order is None or product is None:
+            return self._by_library(key, trial)
+        if trial is None or simulated():
+            return self._by_kernel(order, key)
+        tile = self._tuned(product, key, trial)
+        if tile is None:
+            return self._by_library(key, trial, "; numbacc's kernel is slower, as measured")
+        return self._by_kernel(order_of(product, key[2], self.device, multiprocessors(self.device), tile), key)
+
+    def _by_kernel(self, order: Any, key: Any) -> Any:
+        """Return the kernel that computes everything."""
+        usual = self._usual[0], self._usual[1]
+        if any(self.call.reduces):
+            return self._reducing(FusedKernel(order, usual, (), key[2]), key)
+        return FusedKernel(order, usual, self.close, key[2])
+
+    def _by_library(self, key: Any, trial: Trial | None, why: str = "") -> Steps:
+        """Return the library's product, followed by an elementwise kernel.
+
+        Args:
+            why: a text for `info`.
+        """
         product, count, scratch = self.product, len(self.product.inputs), Scratch()
         tried = None
         if trial is not None:
@@ -190,14 +213,54 @@ class EpiloguePlan(Plan[Result]):
         targets, reductions = self._reductions(self.map.outputs, scratch, key[3])
         steps = [
             Step(_Part(found, slice(0, 2), self._usual), (*range(count), sums), takes_scalars=True),
-            Step(_Part(self.map, slice(2, None)), (sums, *range(count, len(self.inputs)), *targets), takes_scalars=True),
+            Step(
+                _Part(self.map, slice(2, None)), (sums, *range(count, len(self.inputs)), *targets), takes_scalars=True
+            ),
             *reductions,
         ]
-        text = "; then one elementwise kernel" + "; then reductions" * bool(reductions)
+        text = "; then one elementwise kernel" + "; then reductions" * bool(reductions) + why
         return Steps(
             steps, scratch, self.close, lambda addresses: self._key(addresses) == key, backend=self.backend,
             algorithm=found.algorithm + text, deterministic=found.deterministic,
         )  # fmt: skip
+
+    def _tuned(self, product: KernelProduct, key: Any, trial: Trial) -> tuple[int, int, int] | None:
+        """Return the tile of the fastest kernel, measured once and kept on disk; None if the library is faster."""
+        count = multiprocessors(self.device)
+        tiles = tiles_for(product, count)
+        #: kind -> tile; no tile for the library.
+        kinds = {(tall << 16 | wide, turns): (tall, wide, turns) for tall, wide, turns in tiles}
+        fields = product._asdict()
+        del fields["formula"]  # the epilogue's digest names it
+        moved, kept = list(trial.addresses), []  # type: list[int], list[Any]
+
+        def launch_of(algorithm: Algorithm) -> Any:
+            tile = kinds.get(algorithm.kind)
+            made: Any = self._by_library(key, None)
+            if tile is not None:
+                made = self._by_kernel(order_of(product, key[2], self.device, count, tile), key)
+            for number, written in enumerate(self.outputs if not kept else (), len(self.inputs)):
+                nbytes, start = padded(trial.addresses[number], written.low, written.high)
+                kept.append(runtime().allocate(nbytes, self.device, trial.stream))
+                moved[number] = kept[-1].address + start
+            made.ready(moved)
+
+            def launch(scratch: int) -> None:
+                status = made.launch_unchecked(trial.stream, scratch, moved, trial.scalars)
+                if status:
+                    made.check(status)
+
+            return partial(workspace.run, launch, made.workspace_bytes, self.device, trial.stream)
+
+        def proposals() -> Proposals:
+            found = [Algorithm(b"", 0, f"tiles of {tile}", kind) for kind, tile in kinds.items()]
+            return Proposals(found[0], [*found[1:], Algorithm(b"", 0, "library")])
+
+        chosen = _choices.tune(
+            (gpu_model(self.device), repr(fields), self.call.epilogue.digest, key[2], __version__), proposals,
+            lambda each: each.kind == (0, 0) or each.kind in kinds, launch_of, self.device, trial.stream,
+        )  # fmt: skip
+        return None if chosen is None else kinds.get(chosen.kind)
 
     def _reducing(self, kernel: FusedKernel, key: Any) -> Steps:
         """Return the kernel, which stores parts of reduced results, followed by the reductions of these parts."""
@@ -234,12 +297,8 @@ class EpiloguePlan(Plan[Result]):
                 steps.append(Step(reduction, (targets[k], first + k)))
         return targets, steps
 
-    def _order(self, starts: Sequence[int]) -> Any:
-        """Return the launch of the kernel that computes everything, or None.
-
-        Args:
-            starts: the arrays' addresses modulo 16.
-        """
+    def _kernel_product(self) -> KernelProduct | None:
+        """Return the product for the kernel that computes everything, or None."""
         problem, call = self.problem, self.call
         compute = "fast" if problem.types.multiple > 1 else "float32"
         if isinstance(call.product.scale_c, Layout) or self.product._zeros or self.empty or problem.compute != compute:
@@ -260,7 +319,7 @@ class EpiloguePlan(Plan[Result]):
                 factors.append(seen(name, scale, along if scale.size > 1 else [0] * len(shape)))
         c = problem.matrix_c if call.product.has_beta else None
         operands = [each for each in call.operands if each != NUMBER]
-        found = KernelProduct(
+        return KernelProduct(
             shape=shape,
             k=problem.k,
             a=seen("a", problem.matrix_a, problem.matrix_a.strides),
@@ -277,7 +336,6 @@ class EpiloguePlan(Plan[Result]):
             is_heavy=call.epilogue.is_heavy,
             reduces=call.reduces,
         )
-        return order_of(found, starts, self.device, multiprocessors(self.device))
 
     def _stored(self, seen: Any) -> tuple[MatrixView, ...]:
         """Return the arrays that the kernel stores: the results, and parts of those that are reduced."""

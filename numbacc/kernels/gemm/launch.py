@@ -17,7 +17,9 @@ from .spec import COLUMNS, MAPS, MOST_GROUPS, ROW, ROWS, GemmSpec
 MATRICES = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 _OPERANDS = ("float32", "bfloat16", "float16")
 #: Rows and columns of tiles, and how many tiles a block computes at once.
-TILES = ((128, 256, 1), (128, 128, 1), (64, 256, 1), (64, 128, 1), (64, 64, 1), (64, 256, 2))
+TILES = (
+    (128, 256, 1), (128, 192, 1), (128, 128, 2), (128, 128, 1), (64, 256, 1), (64, 128, 2), (64, 128, 1), (64, 64, 1),
+)  # fmt: skip
 #: Measured on an H100: the bytes that a multiprocessor loads in a cycle, the products in a cycle (64 of them for an
 #: element of a stage), the cycles of a tile's start, and of the epilogue of the largest tile, if it calls `math`, too.
 _BYTES, _PRODUCTS, _START, _EPILOGUE, _HEAVY = 54, 28.5, 2000, 3000, 7000
@@ -84,12 +86,19 @@ def steps_of(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*[0] * (len(shape) - array.ndim), *own)
 
 
-def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multiprocessors: int) -> TensorOrder | None:
+def order_of(
+    found: KernelProduct,
+    alignments: Sequence[int],
+    device: int,
+    multiprocessors: int,
+    tile: tuple[int, int, int] | None = None,
+) -> TensorOrder | None:
     """Return the launch of a product; None if the kernel does not support it.
 
     Args:
         alignments: the arrays' addresses modulo 16, by their numbers.
         multiprocessors: of the GPU.
+        tile: one of `tiles_for`; by default the first of them.
     """
     flat = found if found.sizes >= 0 else _flattened(found)
     if flat is None or found.a.dtype not in MATRICES or found.b.dtype != found.a.dtype:
@@ -112,25 +121,23 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     is_grouped = has_sizes and not by_k
     if (has_sizes and (n % 2 or count > MOST_GROUPS)) or (by_k and not (a_down and b_down)):
         return None
-    # Groups of equal size are the likeliest.
-    high, deep = _up(m, count) if is_grouped else m, _up(k, count) if by_k else k
-    *tile, turns = _tile(count, high, n, deep, item, flat.sums, flat.is_heavy, multiprocessors, by_k)
+    tall, wide, turns = tile or _tiles(flat, multiprocessors)[0]
     spec = GemmSpec(
-        dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tile[0], tile[1]), formula=flat.formula,
+        dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tall, wide), formula=flat.formula,
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
         sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k, reduces=flat.reduces if any(reduces) else (),
     )  # fmt: skip
     depth = ROW // item
     maps = [
-        _map(flat.a, (count, m, k), a_down, tile[0], depth),
-        _map(flat.b, (count, n * flat.sums, k), b_down, tile[1] // flat.sums, depth),
+        _map(flat.a, (count, m, k), a_down, tall, depth),
+        _map(flat.b, (count, n * flat.sums, k), b_down, wide // flat.sums, depth),
         *[_map(flat.outs[each], (count, m, n), False, 16, COLUMNS) for each in mapped],  # 16 rows of a warp
     ]
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
     sizes: Any = AddressOf(flat.sizes) if has_sizes else 0
-    tiles = count * _up(m, tile[0]) * _up(n * flat.sums, tile[1])
+    tiles = count * _up(m, tall) * _up(n * flat.sums, wide)
     blocks = multiprocessors if is_grouped else min(multiprocessors, tiles)
     parameters: tuple[Any, ...] = (
         *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes,
@@ -215,22 +222,34 @@ def _way(view: MatrixView, alignments: Sequence[int], n: int) -> str | None:
     return None if n % 2 or any(step % (2 * view.itemsize) for step in steps) else "direct"
 
 
-def _tile(
-    count: int, m: int, n: int, k: int, item: int, sums: int, is_heavy: bool, multiprocessors: int, by_k: bool
-) -> tuple[int, int, int]:
-    """Return the tile that takes the fewest cycles, and how many are computed at once."""
+def tiles_for(found: KernelProduct, multiprocessors: int) -> list[tuple[int, int, int]]:
+    """Return the tiles for a product that the kernel supports, those that should be fastest first."""
+    flat = found if found.sizes >= 0 else _flattened(found)
+    return [] if flat is None else _tiles(flat, multiprocessors)
+
+
+def _tiles(flat: KernelProduct, multiprocessors: int) -> list[tuple[int, int, int]]:
+    """Return the tiles, sorted by the cycles that they should take."""
+    (count, m, n), k, sums = flat.shape, flat.k, flat.sums
+    # Groups of equal size are the likeliest.
+    if flat.by_k:
+        k = _up(k, count)
+    elif flat.sizes >= 0:
+        m = _up(m, count)
 
     def cycles(tile: tuple[int, int, int]) -> float:
         tall, wide, turns = tile
         rounds = _up(count * _up(m, tall) * _up(n * sums, wide), multiprocessors)
-        product = _up(k * item, ROW) * max(ROW * (tall + wide) / _BYTES, tall * wide / _PRODUCTS)
+        product = _up(k * flat.a.itemsize, ROW) * max(ROW * (tall + wide) / _BYTES, tall * wide / _PRODUCTS)
         largest = TILES[0][0] * TILES[0][1] * sums
-        epilogue = _START + (_HEAVY if is_heavy else _EPILOGUE) * tall * wide / largest
+        epilogue = _START + (_HEAVY if flat.is_heavy else _EPILOGUE) * tall * wide / largest
         return rounds * (product + epilogue) if turns == 1 else rounds * max(product, epilogue) + epilogue
 
     # Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns.
-    fitting = [tile for tile in TILES if (sums == 1 or tile[1] > COLUMNS) and not (by_k and tile[2] > 1)]
-    return min(fitting, key=cycles)
+    fitting = (
+        each for each in TILES if (sums == 1 or each[1] % (2 * COLUMNS) == 0) and not (flat.by_k and each[2] > 1)
+    )
+    return sorted(fitting, key=cycles)
 
 
 def _map(view: MatrixView, shape: tuple[int, int, int], down: bool, high: int, depth: int) -> MapOf:
