@@ -21,7 +21,7 @@ from ..arrays import operands as arrays_of
 from ..arrays.operands import Array
 from ..base.dtypes import dtype, info
 from ..base.layout import Layout, layout, row_major_strides
-from ..errors import DTypeError, OptionError, ShapeError
+from ..errors import DTypeError, OptionError, ShapeError, UnsupportedError
 from ..plan.tasks import MapPlan
 from ..runtime.streams import handle_of
 from .arguments import checked_number
@@ -32,7 +32,7 @@ from .layers import as_matrix
 from .problem import NUMBER
 from .product import matmul
 from .python_epilogue import EpilogueGradient, PythonEpilogue, python_epilogue
-from .python_products import epilogue_task, operands_of
+from .python_products import epilogue_task, operands_of, reductions_of
 
 
 def matmul_backward(
@@ -42,6 +42,7 @@ def matmul_backward(
     *,
     epilogue: Any = "none",
     operands: Sequence[Any] | None = None,
+    reduce: str | Sequence[str | None] | None = None,
     alpha: float = 1.0,
     compute: str | None = None,
     tune: bool = False,
@@ -57,6 +58,8 @@ def matmul_backward(
         epilogue: the Python function of `matmul`, whose derivative is derived by the chain rule, or "none". For layers
             with the library's epilogues, see `linear_backward`.
         operands: the operands of `matmul`. Pass C as an operand, if there was one.
+        reduce: that of `matmul`, if its entries are "sum" and None. The gradient of a sum of rows has the shape
+            (..., m, 1).
         alpha: the factor of `matmul`.
         compute: "tf32" lets float32 products round their inputs to 10 bits; None for the default.
         tune: whether to measure the library's algorithms, see `matmul`.
@@ -70,7 +73,8 @@ def matmul_backward(
         ShapeError: dy does not have the result's shape; an array in out does not fit.
         DTypeError: a dtype has no gradient.
         OptionError: the epilogue is one of the library's, dy or out have a wrong number of entries.
-        UnsupportedError: no derivative is known; the message names the line of the function.
+        UnsupportedError: no derivative is known; the message names the line of the function. Or reduce has "max" or
+            "min".
         The other errors are those of `matmul`.
 
     A gradient that is summed over a batch or over rows is summed in float32, or float64 if a is. dz is rounded to a's
@@ -99,8 +103,14 @@ def matmul_backward(
             "a Python function"
         )
     others, seeds, outs = parts_of(dy, made, operands, out, handle)
+    reduces = () if reduce is None or made is None else reductions_of(reduce, made)
+    for each in reduces:
+        if each not in ("", "sum"):
+            raise UnsupportedError(
+                f'reduce="{each}" has no derived gradient: pass no reduce, and use elementwise.{each} of the result'
+            )
     options = {"compute": compute, "tune": tune, "stream": handle}
-    return _Backward(seeds, a, b, made, others, alpha, options, outs, handle).run()
+    return _Backward(seeds, a, b, made, others, reduces, alpha, options, outs, handle).run()
 
 
 def parts_of(dy: Any, epilogue: PythonEpilogue | None, operands: Any, out: Any, handle: int) -> tuple[Any, Any, Any]:
@@ -196,11 +206,11 @@ class _Backward(Results):
     """One call of `matmul_backward`, with its arguments as arrays."""
 
     def __init__(
-        self, seeds: list[Any], a: Any, b: Any, epilogue: PythonEpilogue | None, operands: list[Any], alpha: float,
-        options: dict[str, Any], outs: Sequence[Any], handle: int,
+        self, seeds: list[Any], a: Any, b: Any, epilogue: PythonEpilogue | None, operands: list[Any],
+        reduces: tuple[str, ...], alpha: float, options: dict[str, Any], outs: Sequence[Any], handle: int,
     ):  # fmt: skip
         self._seeds, self._operands, self._alpha, self._epilogue = seeds, operands, alpha, epilogue
-        self._options = options
+        self._options, self._reduces = options, any(reduces)
         super().__init__(outs, handle)
         self._a, self._b = a, b
         # Vectors as matrices.
@@ -215,9 +225,10 @@ class _Backward(Results):
         self._shape = (*self._batch, *[m] * (a.ndim > 1), *[n] * (b.ndim > 1))
         self._dtype = arrays_of.layout_of(a).dtype
         for j, each in enumerate(seeds):
-            if tuple(each.shape) != self._shape:
+            shape = (*self._shape[:-1], 1) if reduces and reduces[j] else self._shape
+            if tuple(each.shape) != shape:
                 name = "dy" if len(seeds) == 1 else f"dy[{j}]"
-                raise ShapeError(f"{name} has shape {tuple(each.shape)}; the result has shape {self._shape}")
+                raise ShapeError(f"{name} has shape {tuple(each.shape)}; the result has shape {shape}")
 
     def run(self) -> tuple[Any, ...]:
         """Return the gradients."""
@@ -246,7 +257,7 @@ class _Backward(Results):
     def _elementwise(self, gradient: EpilogueGradient | None, wanted: list[bool]) -> tuple[Any, dict[int, Any]]:
         """Return dz, and the gradients of the wanted operands before they are summed."""
         (seed, *more), handle = self._seeds, self.handle
-        if gradient is None or (gradient.is_identity and not any(wanted)):
+        if gradient is None or (gradient.is_identity and not any(wanted) and not self._reduces):
             return self.converted(seed, self._dtype), {}
         wide = dtype(info(self._dtype).compute)
         chosen = gradient.choosing((0, *(1 + k for k, each in enumerate(wanted) if each)))

@@ -31,7 +31,7 @@ from ..base.layout import (
 )
 from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown, unknown
 from ..kernels.elementwise.launch import MapTask
-from ..kernels.gemm.launch import KernelProduct, MatrixView, order_of, steps_of, tiles_for
+from ..kernels.gemm.launch import KernelProduct, MatrixView, Tile, order_of, steps_of, tiles_for
 from ..kernels.gemm.spec import COLUMNS
 from ..libraries.choices import Algorithm, Choices, Proposals, gpu_model
 from ..libraries.products import bits
@@ -224,12 +224,12 @@ class EpiloguePlan(Plan[Result]):
             algorithm=found.algorithm + text, deterministic=found.deterministic,
         )  # fmt: skip
 
-    def _tuned(self, product: KernelProduct, key: Any, trial: Trial) -> tuple[int, int, int] | None:
+    def _tuned(self, product: KernelProduct, key: Any, trial: Trial) -> Tile | None:
         """Return the tile of the fastest kernel, measured once and kept on disk; None if the library is faster."""
         count = multiprocessors(self.device)
         tiles = tiles_for(product, count)
         #: kind -> tile; no tile for the library.
-        kinds = {(tall << 16 | wide, turns): (tall, wide, turns) for tall, wide, turns in tiles}
+        kinds = {(each.tall << 16 | each.wide, each.turns << 8 | each.cluster): each for each in tiles}
         fields = product._asdict()
         del fields["formula"]  # the epilogue's digest names it
         moved, kept = list(trial.addresses), []  # type: list[int], list[Any]
@@ -253,7 +253,7 @@ class EpiloguePlan(Plan[Result]):
             return partial(workspace.run, launch, made.workspace_bytes, self.device, trial.stream)
 
         def proposals() -> Proposals:
-            found = [Algorithm(b"", 0, f"tiles of {tile}", kind) for kind, tile in kinds.items()]
+            found = [Algorithm(b"", 0, repr(tile), kind) for kind, tile in kinds.items()]
             return Proposals(found[0], [*found[1:], Algorithm(b"", 0, "library")])
 
         chosen = _choices.tune(
@@ -685,7 +685,7 @@ def find(
         raise OptionError(f"the epilogue {made.name} takes {made.count} operands after the sum; got {len(own)}")
     outs = None if out is None else outs_of(out, handle)
     out_dtype, compute, has_beta, limit, tune, reduce = options
-    reduces = _reduces(reduce, made)
+    reduces = reductions_of(reduce, made)
     several = out_dtype if isinstance(out_dtype, (tuple, list)) else (out_dtype,) * len(made.results)
     if len(several) != len(made.results):
         raise OptionError(f"out_dtype has {len(several)} entries; {made.name} has {len(made.results)} results")
@@ -711,7 +711,7 @@ def find(
     return plan, found
 
 
-def _reduces(given: Any, epilogue: PythonEpilogue) -> tuple[str, ...]:
+def reductions_of(given: Any, epilogue: PythonEpilogue) -> tuple[str, ...]:
     """Return the argument `reduce` in a unique form: a reduction or "" for each result, () for none.
 
     Raises:

@@ -16,9 +16,25 @@ from .spec import COLUMNS, MAPS, MOST_GROUPS, ROW, ROWS, GemmSpec
 #: The dtypes of the matrices, and of operands.
 MATRICES = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 _OPERANDS = ("float32", "bfloat16", "float16")
-#: Rows and columns of tiles, and how many tiles a block computes at once.
-TILES = (
-    (128, 256, 1), (128, 192, 1), (128, 128, 2), (128, 128, 1), (64, 256, 1), (64, 128, 2), (64, 128, 1), (64, 64, 1),
+
+
+class Tile(NamedTuple):
+    """A tile.
+
+    Attributes:
+        tall, wide: its rows, and its columns of B.
+        turns, cluster: as in `GemmSpec`.
+    """
+
+    tall: int
+    wide: int
+    turns: int = 1
+    cluster: int = 1
+
+
+TILES: tuple[Sequence[int], ...] = (
+    (128, 256), (128, 256, 1, 2), (128, 192), (128, 128, 2), (128, 128, 2, 2), (128, 128), (64, 256), (64, 128, 2),
+    (64, 128), (64, 64),
 )  # fmt: skip
 #: Measured on an H100: the bytes that a multiprocessor loads in a cycle, the products in a cycle (64 of them for an
 #: element of a stage), the cycles of a tile's start, and of the epilogue of the largest tile, if it calls `math`, too.
@@ -91,14 +107,14 @@ def order_of(
     alignments: Sequence[int],
     device: int,
     multiprocessors: int,
-    tile: tuple[int, int, int] | None = None,
+    tile: Sequence[int] | None = None,
 ) -> TensorOrder | None:
     """Return the launch of a product; None if the kernel does not support it.
 
     Args:
         alignments: the arrays' addresses modulo 16, by their numbers.
         multiprocessors: of the GPU.
-        tile: one of `tiles_for`; by default the first of them.
+        tile: one of `tiles_for`, maybe without its last numbers; by default the first of them.
     """
     flat = found if found.sizes >= 0 else _flattened(found)
     if flat is None or found.a.dtype not in MATRICES or found.b.dtype != found.a.dtype:
@@ -121,30 +137,31 @@ def order_of(
     is_grouped = has_sizes and not by_k
     if (has_sizes and (n % 2 or count > MOST_GROUPS)) or (by_k and not (a_down and b_down)):
         return None
-    tall, wide, turns = tile or _tiles(flat, multiprocessors)[0]
+    tall, wide, turns, cluster = Tile(*(tile or _tiles(flat, multiprocessors)[0]))
     spec = GemmSpec(
         dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tall, wide), formula=flat.formula,
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
         sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k, reduces=flat.reduces if any(reduces) else (),
+        cluster=cluster,
     )  # fmt: skip
     depth = ROW // item
     maps = [
         _map(flat.a, (count, m, k), a_down, tall, depth),
-        _map(flat.b, (count, n * flat.sums, k), b_down, wide // flat.sums, depth),
+        _map(flat.b, (count, n * flat.sums, k), b_down, wide // flat.sums // cluster, depth),
         *[_map(flat.outs[each], (count, m, n), False, 16, COLUMNS) for each in mapped],  # 16 rows of a warp
     ]
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
     sizes: Any = AddressOf(flat.sizes) if has_sizes else 0
-    tiles = count * _up(m, tall) * _up(n * flat.sums, wide)
-    blocks = multiprocessors if is_grouped else min(multiprocessors, tiles)
+    tiles = count * _up(m, tall * cluster) * _up(n * flat.sums, wide)
+    blocks = multiprocessors if is_grouped else cluster * min(multiprocessors // cluster, tiles)
     parameters: tuple[Any, ...] = (
         *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes,
         m, n, k, count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0),
     )  # fmt: skip
     grid, block = (blocks, 1, 1), (spec.threads, 1, 1)
-    return TensorOrder(spec, device, grid, block, (1, 1, 1), spec.shared_bytes, parameters)
+    return TensorOrder(spec, device, grid, block, (cluster, 1, 1), spec.shared_bytes, parameters)
 
 
 def _up(n: int, step: int) -> int:
@@ -222,13 +239,13 @@ def _way(view: MatrixView, alignments: Sequence[int], n: int) -> str | None:
     return None if n % 2 or any(step % (2 * view.itemsize) for step in steps) else "direct"
 
 
-def tiles_for(found: KernelProduct, multiprocessors: int) -> list[tuple[int, int, int]]:
+def tiles_for(found: KernelProduct, multiprocessors: int) -> list[Tile]:
     """Return the tiles for a product that the kernel supports, those that should be fastest first."""
     flat = found if found.sizes >= 0 else _flattened(found)
     return [] if flat is None else _tiles(flat, multiprocessors)
 
 
-def _tiles(flat: KernelProduct, multiprocessors: int) -> list[tuple[int, int, int]]:
+def _tiles(flat: KernelProduct, multiprocessors: int) -> list[Tile]:
     """Return the tiles, sorted by the cycles that they should take."""
     (count, m, n), k, sums = flat.shape, flat.k, flat.sums
     # Groups of equal size are the likeliest.
@@ -237,18 +254,23 @@ def _tiles(flat: KernelProduct, multiprocessors: int) -> list[tuple[int, int, in
     elif flat.sizes >= 0:
         m = _up(m, count)
 
-    def cycles(tile: tuple[int, int, int]) -> float:
-        tall, wide, turns = tile
-        rounds = _up(count * _up(m, tall) * _up(n * sums, wide), multiprocessors)
+    def cycles(tile: Tile) -> float:
+        tall, wide, turns, cluster = tile
+        rounds = _up(count * _up(m, tall * cluster) * _up(n * sums, wide), multiprocessors // cluster)
         product = _up(k * flat.a.itemsize, ROW) * max(ROW * (tall + wide) / _BYTES, tall * wide / _PRODUCTS)
         largest = TILES[0][0] * TILES[0][1] * sums
         epilogue = _START + (_HEAVY if flat.is_heavy else _EPILOGUE) * tall * wide / largest
         return rounds * (product + epilogue) if turns == 1 else rounds * max(product, epilogue) + epilogue
 
     # Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns.
-    fitting = (
-        each for each in TILES if (sums == 1 or each[1] % (2 * COLUMNS) == 0) and not (flat.by_k and each[2] > 1)
-    )
+    # Nor do groups have pairs of blocks.
+    fitting = [
+        each
+        for each in (Tile(*given) for given in TILES)
+        if (sums == 1 or each.wide % (2 * COLUMNS) == 0)
+        and not (flat.by_k and each.turns > 1)
+        and not (flat.sizes >= 0 and each.cluster > 1)
+    ]
     return sorted(fitting, key=cycles)
 
 
