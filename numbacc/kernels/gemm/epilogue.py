@@ -31,6 +31,7 @@ from ..primitives.device import (
     quad_reduce,
     st_global_b32,
     st_global_part,
+    st_shared_part_8bit,
     stmatrix_x4_xor,
     tma_store,
     unpack_bf16,
@@ -38,7 +39,7 @@ from ..primitives.device import (
     unroll,
 )
 from ..primitives.specialize import specialize
-from .spec import COLUMNS, PART, ROW, GemmSpec
+from .spec import COLUMNS, PART, GemmSpec
 
 #: 8-column tiles and sums of a thread in a part.
 TILES, SUMS = COLUMNS // 8, COLUMNS // 2
@@ -219,10 +220,10 @@ def _store_box(spec: GemmSpec, number: int, stored: int, dtype: str) -> Any:
         number: the number of the result.
         stored: its number among those that are stored so.
     """
-    pack, step, is_grouped = FORMATS[dtype][2], sum(is_mapped for _, is_mapped in spec.outs), spec.is_grouped
+    (size, _, pack), step, is_grouped = FORMATS[dtype], sum(is_mapped for _, is_mapped in spec.outs), spec.is_grouped
     # Parts alternate between two places, also from one tile to the next if their number is even.
     pending = 1 if step * spec.parts * spec.halves % 2 == 0 else 0
-    store_direct = _store_direct(number, dtype)
+    store_direct, WARP = _store_direct(number, dtype), 16 * COLUMNS * size // 2
 
     @inlined
     def store(
@@ -233,15 +234,19 @@ def _store_box(spec: GemmSpec, number: int, stored: int, dtype: str) -> Any:
             store_direct(k, values, outs, out_pitches, row, column, rows, columns)
         else:
             slot = ((step * (earlier + k) + stored) & 1) * PART
+            warp, line = thread >> 5, (thread & 31) >> 2
             if thread & 31 == 0:
                 cp_async_bulk_wait_group_read(pending)
             bar_warp_sync()
-            stmatrix_x4_xor(at + slot, pack(values), 32)
+            if size == 4:
+                stmatrix_x4_xor(at + slot, pack(values), 32)
+            else:
+                first = staging + slot + WARP * warp
+                st_shared_part_8bit(pack(values), first + 64 * line + 16 * ((line >> 1) & 3) + 2 * (thread & 3))
             fence_proxy_async()
             bar_warp_sync()
             if thread & 31 == 0:
-                warp = thread >> 5
-                tma_store(tensor_map, (left + COLUMNS * k, top + 16 * warp, layer), staging + slot + 16 * ROW * warp)
+                tma_store(tensor_map, (left + COLUMNS * k, top + 16 * warp, layer), staging + slot + WARP * warp)
                 cp_async_bulk_commit_group()
 
     return store

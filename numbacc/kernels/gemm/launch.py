@@ -234,7 +234,7 @@ def _way(view: MatrixView, alignments: Sequence[int], n: int) -> str | None:
     if view.dtype not in (*_OPERANDS, "float8_e4m3fn", "float8_e5m2") or along != view.itemsize:
         return None
     steps = (alignments[view.number], batch, line)
-    if view.itemsize == 2 and not any(step % 16 for step in steps) and batch >= 0 and line > 0:
+    if view.itemsize <= 2 and not any(step % 16 for step in steps) and batch >= 0 and line > 0:
         return "map"
     return None if n % 2 or any(step % (2 * view.itemsize) for step in steps) else "direct"
 
@@ -281,7 +281,9 @@ def _map(view: MatrixView, shape: tuple[int, int, int], down: bool, high: int, d
     if down:
         rows, along, line, step, box = along, rows, step, line, (1, COLUMNS, ROWS)
     count = count if batch else 1
-    fields = tensor_maps.fields_of(view.dtype, view.itemsize, (count, rows, along), (batch, line, step), box, 128)
+    fields = tensor_maps.fields_of(
+        view.dtype, view.itemsize, (count, rows, along), (batch, line, step), box, box[-1] * view.itemsize
+    )  # fmt: skip
     return MapOf(view.number, fields)
 
 
