@@ -33,6 +33,8 @@ from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown, un
 from ..kernels.elementwise.launch import MapTask
 from ..kernels.gemm.launch import KernelProduct, MatrixView, Tile, order_of, steps_of, tiles_for
 from ..kernels.gemm.spec import COLUMNS
+from ..kernels.reduce.functions import REDUCTIONS as REDUCTION_FORMULAS
+from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
 from ..libraries.choices import Algorithm, Choices, Proposals, gpu_model
 from ..libraries.products import bits
 from ..plan.base import Plan, Result, check_out
@@ -508,10 +510,22 @@ class FusedKernel:
 
 def _row_reduction(kind: str, whole: Layout, out: Layout, end: int) -> Any:
     """Return the executable of a reduction of rows, whose result is at an address that is `end` modulo 16."""
-    from ..elementwise.reduction_plan import made
-
-    plan = made(kind, -1, *[None] * (kind == "sum"), True, out, whole)
-    return plan._make(plan._key((0, end)), None)
+    task = ReduceTask(
+        op=f"gemm.epilogue.{kind}",
+        formula=REDUCTION_FORMULAS[kind],
+        reference=REDUCTIONS[kind],
+        names=("x", "out"),
+        inputs=(whole,),
+        outputs=(out,),
+        shape=whole.shape,
+        axes=(whole.ndim - 1,),
+        reads=(view(0, 0, whole.strides, whole.shape),),
+        writes=(view(0, 0, out.strides[:-1], out.shape[:-1]),),
+        out_given=True,
+        compute=whole.dtype.name,
+    )
+    reduction = ReduceExecutable(task)
+    return reduction._make(reduction._key((0, end)), None)
 
 
 class _Part:
