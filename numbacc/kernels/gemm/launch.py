@@ -36,9 +36,9 @@ TILES: tuple[Sequence[int], ...] = (
     (128, 256), (128, 256, 1, 2), (128, 192), (128, 128, 2), (128, 128, 2, 2), (128, 128), (64, 256), (64, 128, 2),
     (64, 128), (64, 64),
 )  # fmt: skip
-#: Measured on an H100: the bytes that a multiprocessor loads in a cycle, the products in a cycle (64 of them for an
+#: Measured on an H200: the bytes that a multiprocessor loads in a cycle, the products in a cycle (64 of them for an
 #: element of a stage), the cycles of a tile's start, and of the epilogue of the largest tile, if it calls `math`, too.
-_BYTES, _PRODUCTS, _START, _EPILOGUE, _HEAVY = 54, 28.5, 2000, 3000, 7000
+_BYTES, _PRODUCTS, _START, _EPILOGUE, _HEAVY = 60, 25.5, 1200, 2500, 5000
 
 
 class MatrixView(NamedTuple):
