@@ -99,6 +99,29 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
         each.assert_untouched()
 
 
+def test_pairs_of_blocks_and_reductions(kernel_place, monkeypatch):
+    """Two blocks share B, also where the second has no rows; reductions of rows, and bytes of float8."""
+    place = kernel_place
+    monkeypatch.setattr(launch, "TILES", ((64, 128, 2, 2),))
+    a, b = normal((150, 72), "bfloat16", 1), normal((72, 112), "bfloat16", 2)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    f = lambda x: (x, abs(x), x - 1.0, 0.5 * x)  # noqa: E731
+    outs = [
+        place.empty((150, n), dtypes.dtype(each))
+        for n, each in ((112, "bfloat16"), (1, "float32"), (1, "float32"), (112, "float8_e4m3fn"))
+    ]
+    given = {"epilogue": f, "reduce": (None, "max", "sum", None), "out": tuple(each.view for each in outs)}
+    right = exact, np.abs(exact).max(-1, keepdims=True), (exact - 1).sum(-1, keepdims=True), 0.5 * exact
+    for second in (place.put(b), place.operand(b, order=(1, 0)).view):
+        found = gemm.matmul(place.put(a), second, **given)
+        for out, each, wanted in zip(outs, found, right, strict=True):
+            error = np.abs(place.get(each).astype(np.float64) - wanted).max()
+            assert error <= ERRORS[each.dtype.name] * np.abs(wanted).max()
+            out.assert_written_only()
+    info = gemm.matmul.plan(place.put(a), place.put(b), **given).info
+    assert info.algorithm.startswith("wgmma, tiles of 64 x 128") and info.algorithm.endswith("then reductions"), info
+
+
 def test_layouts_that_the_kernel_does_not_support(kernel_place):
     """They run by the library and an elementwise kernel, with the same results."""
     place = kernel_place
@@ -262,6 +285,22 @@ def test_streams_threads_and_graphs(kernel_place):
     y, saved = gated.linear(a, b, return_saved=True)
     near(gated.linear(a, b), numbacc.asnumpy(y).astype(np.float32))
     assert gated.linear.backward(y, saved)[0].shape == a.shape
+
+
+@pytest.mark.gpu
+def test_tuning(kernel_place, monkeypatch, tmp_path):
+    """The fastest tile, or the library, measured once and kept on disk; C in place keeps its value meanwhile."""
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    place = kernel_place
+    (a, b, bias), exact = large(place, 256, 128, 320)
+    out = place.put(np.ones((256, 128), dtypes.dtype("bfloat16")))
+    given = {"epilogue": shifted, "operands": (bias,), "tune": True, "c": out, "beta": 0.0, "out": out}
+    gemm.matmul(a, b, **given | {"beta": 2.0})
+    product = place.get(a).astype(np.float32) @ place.get(b).astype(np.float32)
+    near(out, np.maximum(product + 2 + place.get(bias).astype(np.float32), 0))
+    near(gemm.matmul(a, b, epilogue=shifted, operands=(bias,), tune=True), exact)
+    info = gemm.matmul.plan(a, b, epilogue=shifted, operands=(bias,), tune=True).info
+    assert info.algorithm.startswith("wgmma") or info.algorithm.endswith("as measured")
 
 
 @pytest.mark.gpu
