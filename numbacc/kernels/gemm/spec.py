@@ -80,6 +80,13 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
         return "float32" not in self.writes  # so reductions are not rounded
 
     @property
+    def parameters(self) -> list[tuple[str, Any]]:
+        """Maps; addresses and steps of operands and results; numbers, sizes of groups, lengths."""
+        operands, outs = [("int64", len(self.operands) or 1)] * 3, [("int64", len(self.outs))] * 3
+        numbers = ("float32", self.numbers)
+        return [*[("tensor_map", None)] * (2 + MAPS), *operands, numbers, *outs, *[("int64", None)] * 7]
+
+    @property
     def halves(self) -> int:
         """How many times 64 rows a warpgroup multiplies."""
         return self.tile[0] // ROWS if self.turns > 1 else 1

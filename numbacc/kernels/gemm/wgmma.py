@@ -7,6 +7,7 @@ multiply 64 rows each (wgmma) and apply the epilogue. Meanwhile the engine loads
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ...base._numba import cuda
 from ..primitives import device
 from .epilogue import finish, moving
-from .spec import MAPS, PART, ROW, ROWS, GemmSpec
+from .spec import PART, ROW, ROWS, GemmSpec
 from .stages import clearing, depth_of, loading, multiplying, releasing
 from .tiles import tiles_of
 
@@ -22,11 +23,9 @@ from .tiles import tiles_of
 ORDER = 4
 
 
-def parameters(spec: GemmSpec) -> list[tuple[str, Any]]:
-    """Return the kernel's parameters: maps; addresses and steps of operands and results; numbers, sizes, lengths."""
-    operands, outs = [("int64", len(spec.operands) or 1)] * 3, [("int64", len(spec.outs))] * 3
-    numbers = ("float32", spec.numbers)
-    return [*[("tensor_map", None)] * (2 + MAPS), *operands, numbers, *outs, *[("int64", None)] * 7]
+def parameters(spec: GemmSpec) -> Sequence[tuple[str, Any]]:
+    """Return the kernel's parameters."""
+    return spec.parameters
 
 
 def make(spec: GemmSpec) -> Any:
