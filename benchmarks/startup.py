@@ -42,6 +42,15 @@ start = time.perf_counter()
 numbacc.asnumpy(attention.forward(q, q, q, mask="causal"))
 print(time.perf_counter() - start)
 """
+_EPILOGUE = """
+import time, numbacc
+from numbacc import gemm
+from benchmarks.gemm_epilogues import squared
+a, bias = numbacc.zeros((512, 512), "float16"), numbacc.zeros(512, "float16")  # the context exists
+start = time.perf_counter()
+numbacc.asnumpy(gemm.matmul(a, a, epilogue=squared, operands=(bias,)))
+print(time.perf_counter() - start)
+"""
 _LARGE = "x = numbacc.asarray(numpy.ones((256, 4096), numpy.float32))"
 
 
@@ -77,6 +86,8 @@ CASES = (
         "first call of attention, its plan on disk, cuDNN loaded before", None,
         _ATTENTION.format(before="cudnn.version()"),
     ),
+    Case("first call of a product with a Python epilogue, its kernel on disk", 0.03, _EPILOGUE),
+    Case("first call of a product with a Python epilogue, from source", 3.0, _EPILOGUE, True),
     # Those whose kernels take longest to compile, one of each kind.
     *(
         Case(

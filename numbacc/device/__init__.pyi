@@ -282,6 +282,8 @@ def st_shared_b32(address: int, word: int) -> None:
     """Store a 32-bit word to shared memory."""
 def st_shared_cluster_b32(shared: int, rank: int, word: int) -> None:
     """Store a 32-bit word to the shared memory of block `rank` of the cluster."""
+def st_shared_part_8bit(words: Fragment, address: int) -> None:
+    """Store 64 columns of a fragment of 16 rows to shared memory, as rows of 64 bytes with the swizzle of 64 bytes."""
 def st_shared_v4(address: int, words: tuple[int, ...]) -> None:
     """Store four words to shared memory."""
 def stmatrix_x4(address: int, words: Fragment, step: int) -> None:

@@ -9,6 +9,7 @@ from ..base.keywords import explain
 from .epilogue import Epilogue
 from .gradients import matmul_backward
 from .grouped import grouped
+from .grouped_gradients import grouped_backward
 from .layers import linear, linear_backward, mlp, mlp_backward
 from .product import algorithms, cache_clear, cache_info, cache_limit, matmul
 
@@ -19,6 +20,7 @@ __all__ = [
     "cache_info",
     "cache_limit",
     "grouped",
+    "grouped_backward",
     "linear",
     "linear_backward",
     "matmul",

@@ -29,6 +29,7 @@ __all__ = [
     "cache_info",
     "cache_limit",
     "grouped",
+    "grouped_backward",
     "linear",
     "linear_backward",
     "matmul",
@@ -46,6 +47,37 @@ class _Function:
     __wrapped__: Callable[..., Any]
 
 class _Functions:
+    class grouped(_Function):
+        @overload
+        def __call__(
+            self, a: NumPyArray, b: NumPyArray, sizes: NumPyArray, *, epilogue: Callable[..., Any] | None = None,
+            operands: Sequence[Any] | None = None, alpha: float = 1.0,
+            out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None,
+            out: NumPyArray | Sequence[NumPyArray] | None = None, stream: Any = None,
+        ) -> NumPyArray: ...
+        @overload
+        def __call__(
+            self, a: AnyArray, b: AnyArray, sizes: AnyArray, *, epilogue: Callable[..., Any] | None = None,
+            operands: Sequence[Any] | None = None, alpha: float = 1.0,
+            out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None,
+            out: AnyArray | Sequence[AnyArray] | None = None, stream: Any = None,
+        ) -> DeviceArray: ...
+        backward: _Functions.grouped_backward
+
+    class grouped_backward(_Function):
+        @overload
+        def __call__(
+            self, dy: NumPyArray | Sequence[NumPyArray], a: NumPyArray, b: NumPyArray, sizes: NumPyArray, *,
+            epilogue: Callable[..., Any] | None = None, operands: Sequence[Any] | None = None, alpha: float = 1.0,
+            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[NumPyArray | None, ...]: ...
+        @overload
+        def __call__(
+            self, dy: AnyArray | Sequence[AnyArray], a: AnyArray, b: AnyArray, sizes: AnyArray, *,
+            epilogue: Callable[..., Any] | None = None, operands: Sequence[Any] | None = None, alpha: float = 1.0,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+        ) -> tuple[DeviceArray | None, ...]: ...
+
     class linear(_Function):
         @overload
         def __call__(
@@ -78,47 +110,52 @@ class _Functions:
         def __call__(
             self, a: NumPyArray, b: NumPyArray, *, c: NumPyArray | None = None, bias: NumPyArray | None = None,
             aux: NumPyArray | None = None, epilogue: ProductEpilogue = 'none', operands: Sequence[Any] | None = None,
-            alpha: float = 1.0, beta: float = 0.0, out_dtype: DTypeLike | None = None,
-            compute: ProductCompute | None = None, scale_a: NumPyArray | float | None = None,
-            scale_b: NumPyArray | float | None = None, scale_c: NumPyArray | float | None = None,
-            scale_d: NumPyArray | float | None = None, amax_d: NumPyArray | None = None,
-            workspace_limit: int | None = None, tune: bool = False, out: NumPyArray | None = None, stream: Any = None,
+            reduce: str | Sequence[str | None] | None = None, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            scale_a: NumPyArray | float | None = None, scale_b: NumPyArray | float | None = None,
+            scale_c: NumPyArray | float | None = None, scale_d: NumPyArray | float | None = None,
+            amax_d: NumPyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
+            out: NumPyArray | None = None, stream: Any = None,
         ) -> NumPyArray: ...
         @overload
         def __call__(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
             aux: AnyArray | None = None, epilogue: ProductEpilogue = 'none', operands: Sequence[Any] | None = None,
-            alpha: float = 1.0, beta: float = 0.0, out_dtype: DTypeLike | None = None,
-            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
-            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
-            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
-            tune: bool = False, out: AnyArray | None = None, stream: Any = None,
+            reduce: str | Sequence[str | None] | None = None, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
+            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
+            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
         ) -> DeviceArray: ...
         @overload
         def __call__(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
             aux: AnyArray | None = None, epilogue: AuxEpilogue, operands: Sequence[Any] | None = None,
-            alpha: float = 1.0, beta: float = 0.0, out_dtype: DTypeLike | None = None,
-            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
-            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
-            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
-            tune: bool = False, out: AnyArray | None = None, stream: Any = None,
+            reduce: str | Sequence[str | None] | None = None, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
+            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
+            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
+            out: AnyArray | None = None, stream: Any = None,
         ) -> WithAux: ...
         @overload
         def __call__(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
             aux: AnyArray | None = None, epilogue: BiasGradEpilogue, operands: Sequence[Any] | None = None,
-            alpha: float = 1.0, beta: float = 0.0, out_dtype: DTypeLike | None = None,
-            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
-            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
-            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
-            tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            reduce: str | Sequence[str | None] | None = None, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
+            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
+            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> WithBiasGrad: ...
         @overload
         def __call__(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: Epilogue, operands: Sequence[Any] | None = None, alpha: float = 1.0,
-            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
+            aux: AnyArray | None = None, epilogue: Epilogue, operands: Sequence[Any] | None = None,
+            reduce: str | Sequence[str | None] | None = None, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
             scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
             scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
             amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
@@ -128,71 +165,73 @@ class _Functions:
         def __call__(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
             aux: AnyArray | None = None, epilogue: Callable[..., Any], operands: Sequence[Any] | None = None,
-            alpha: float = 1.0, beta: float = 0.0, out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None,
-            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
-            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
-            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
-            tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            reduce: str | Sequence[str | None] | None = None, alpha: float = 1.0, beta: float = 0.0,
+            out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None, compute: ProductCompute | None = None,
+            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
+            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
+            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> Any: ...
         @overload
         def plan(
             self, a: NumPyArray, b: NumPyArray, *, c: NumPyArray | None = None, bias: NumPyArray | None = None,
             aux: NumPyArray | None = None, epilogue: ProductEpilogue = 'none', operands: Sequence[Any] | None = None,
-            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
-            scale_a: NumPyArray | float | None = None, scale_b: NumPyArray | float | None = None,
-            scale_c: NumPyArray | float | None = None, scale_d: NumPyArray | float | None = None,
-            amax_d: NumPyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: NumPyArray | None = None,
+            reduce: str | Sequence[str | None] | None = None, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: NumPyArray | float | None = None,
+            scale_b: NumPyArray | float | None = None, scale_c: NumPyArray | float | None = None,
+            scale_d: NumPyArray | float | None = None, amax_d: NumPyArray | None = None,
+            workspace_limit: int | None = None, tune: bool = False, out: NumPyArray | None = None,
         ) -> MatmulPlan[NumPyArray]: ...
         @overload
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
             aux: AnyArray | None = None, epilogue: ProductEpilogue = 'none', operands: Sequence[Any] | None = None,
-            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
-            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
-            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
-            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: AnyArray | None = None,
+            reduce: str | Sequence[str | None] | None = None, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
+            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
+            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
+            tune: bool = False, out: AnyArray | None = None,
         ) -> MatmulPlan[DeviceArray]: ...
         @overload
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
             aux: AnyArray | None = None, epilogue: AuxEpilogue, operands: Sequence[Any] | None = None,
-            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
-            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
-            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
-            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: AnyArray | None = None,
+            reduce: str | Sequence[str | None] | None = None, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
+            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
+            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
+            tune: bool = False, out: AnyArray | None = None,
         ) -> MatmulPlan[WithAux]: ...
         @overload
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
             aux: AnyArray | None = None, epilogue: BiasGradEpilogue, operands: Sequence[Any] | None = None,
-            beta: float = 0.0, out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
-            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
-            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
-            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: AnyArray | Sequence[AnyArray | None] | None = None,
+            reduce: str | Sequence[str | None] | None = None, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
+            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
+            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
+            tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
         ) -> MatmulPlan[WithBiasGrad]: ...
         @overload
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
-            aux: AnyArray | None = None, epilogue: Epilogue, operands: Sequence[Any] | None = None, beta: float = 0.0,
-            out_dtype: DTypeLike | None = None, compute: ProductCompute | None = None,
-            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
-            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
-            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
-            out: AnyArray | Sequence[AnyArray | None] | None = None,
+            aux: AnyArray | None = None, epilogue: Epilogue, operands: Sequence[Any] | None = None,
+            reduce: str | Sequence[str | None] | None = None, beta: float = 0.0, out_dtype: DTypeLike | None = None,
+            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
+            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
+            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
+            tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
         ) -> MatmulPlan[Any]: ...
         @overload
         def plan(
             self, a: AnyArray, b: AnyArray, *, c: AnyArray | None = None, bias: AnyArray | None = None,
             aux: AnyArray | None = None, epilogue: Callable[..., Any], operands: Sequence[Any] | None = None,
-            beta: float = 0.0, out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None,
-            compute: ProductCompute | None = None, scale_a: AnyArray | float | None = None,
-            scale_b: AnyArray | float | None = None, scale_c: AnyArray | float | None = None,
-            scale_d: AnyArray | float | None = None, amax_d: AnyArray | None = None, workspace_limit: int | None = None,
-            tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None,
+            reduce: str | Sequence[str | None] | None = None, beta: float = 0.0,
+            out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None, compute: ProductCompute | None = None,
+            scale_a: AnyArray | float | None = None, scale_b: AnyArray | float | None = None,
+            scale_c: AnyArray | float | None = None, scale_d: AnyArray | float | None = None,
+            amax_d: AnyArray | None = None, workspace_limit: int | None = None, tune: bool = False,
+            out: AnyArray | Sequence[AnyArray | None] | None = None,
         ) -> MatmulPlan[Any]: ...
         backward: _Functions.matmul_backward
 
@@ -201,15 +240,15 @@ class _Functions:
         def __call__(
             self, dy: NumPyArray | Sequence[NumPyArray], a: NumPyArray, b: NumPyArray, *,
             epilogue: Callable[..., Any] | Epilogue | Literal["none"] = 'none', operands: Sequence[Any] | None = None,
-            alpha: float = 1.0, compute: ProductCompute | None = None, tune: bool = False,
-            out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
+            reduce: str | Sequence[str | None] | None = None, alpha: float = 1.0, compute: ProductCompute | None = None,
+            tune: bool = False, out: NumPyArray | Sequence[NumPyArray | None] | None = None, stream: Any = None,
         ) -> tuple[NumPyArray | None, ...]: ...
         @overload
         def __call__(
             self, dy: AnyArray | Sequence[AnyArray], a: AnyArray, b: AnyArray, *,
             epilogue: Callable[..., Any] | Epilogue | Literal["none"] = 'none', operands: Sequence[Any] | None = None,
-            alpha: float = 1.0, compute: ProductCompute | None = None, tune: bool = False,
-            out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
+            reduce: str | Sequence[str | None] | None = None, alpha: float = 1.0, compute: ProductCompute | None = None,
+            tune: bool = False, out: AnyArray | Sequence[AnyArray | None] | None = None, stream: Any = None,
         ) -> tuple[DeviceArray | None, ...]: ...
 
     class mlp(_Function):
@@ -257,20 +296,11 @@ def cache_info() -> CacheInfo: ...
 
 def cache_limit(count: int | None = None, nbytes: int | None = None) -> tuple[int, int | None]: ...
 
-@overload
-def grouped(
-    a: NumPyArray, b: NumPyArray, sizes: NumPyArray, *, epilogue: Callable[..., Any] | None = None,
-    operands: Sequence[Any] | None = None, alpha: float = 1.0,
-    out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None,
-    out: NumPyArray | Sequence[NumPyArray] | None = None, stream: Any = None,
-) -> NumPyArray: ...
-@overload
-def grouped(
-    a: AnyArray, b: AnyArray, sizes: AnyArray, *, epilogue: Callable[..., Any] | None = None,
-    operands: Sequence[Any] | None = None, alpha: float = 1.0,
-    out_dtype: DTypeLike | Sequence[DTypeLike | None] | None = None, out: AnyArray | Sequence[AnyArray] | None = None,
-    stream: Any = None,
-) -> DeviceArray: ...
+grouped: _Functions.grouped
+"""Multiply groups of rows with a matrix for each group, as in a mixture of experts."""
+
+grouped_backward: _Functions.grouped_backward
+"""Return the gradients of a loss with respect to a, b and the operands of `grouped`, given those by its results."""
 
 linear: _Functions.linear
 """Compute y = act(x w + bias) + residual, as one product with its epilogue."""

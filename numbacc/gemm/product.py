@@ -71,7 +71,7 @@ def _prepare(plan: MatmulPlan, found: dict[str, Any], *_: Any) -> MatmulPlan:
     "MatmulPlan",
     "a b",
     optional="bias",
-    defaults="operands c aux scale_a scale_b scale_c scale_d amax_d workspace_limit alpha beta",
+    defaults="operands reduce c aux scale_a scale_b scale_c scale_d amax_d workspace_limit alpha beta",
     calls_only="alpha",
     pair=True,
     run=_run,
@@ -94,6 +94,7 @@ def matmul(
     aux: Any = None,
     epilogue: Any = "none",
     operands: Sequence[Any] | None = None,
+    reduce: str | Sequence[str | None] | None = None,
     alpha: float = 1.0,
     beta: float = 0.0,
     out_dtype: Any = None,
@@ -130,6 +131,9 @@ def matmul(
             defaults are constants.
         operands: for a Python function: a tuple with one array or number for each of its other parameters. Arrays
             broadcast to the result's shape: (n,) is a row with one element per column, (m, 1) a column.
+        reduce: for a Python function: "sum", "max" or "min" replaces the function's result by the reduction of its
+            rows, (..., m, 1) in float32 (float64 for float64), from unrounded numbers. For several results a tuple,
+            with None for those that are kept. NaN stays NaN.
         alpha, beta: scalars.
         out_dtype: D's dtype. By default a's; bfloat16 for float8, int32 for int8. float16 and bfloat16 can give
             float32; float8 can give bfloat16, float16, float32 and float8. A Python function's results can be any
@@ -191,13 +195,14 @@ def matmul(
         >>> gemm.matmul(a, b, epilogue=lambda x, bias: max(x + bias, 0.0) ** 2, operands=(np.array([8.0]),))
         array([[9.]])
     """
-    if operands is not None or isinstance(getattr(epilogue, "py_func", epilogue), FunctionType):
+    if operands is not None or reduce is not None or isinstance(getattr(epilogue, "py_func", epilogue), FunctionType):
         return _find_python(
             {
                 "a": a, "b": b, "c": c, "bias": bias, "aux": aux, "scale_a": scale_a, "scale_b": scale_b,
                 "scale_c": scale_c, "scale_d": scale_d, "amax_d": amax_d,
             },
-            epilogue, operands, (out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune),
+            epilogue, operands,
+            (out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune, reduce),
             alpha, beta, out, handle_of(stream),
         )  # fmt: skip
     options = (epilogue, out_dtype, compute, checked_number(beta, "beta") != 0.0, workspace_limit, tune)
@@ -216,7 +221,8 @@ def _find_python(
     """
     if isinstance(epilogue, (str, Epilogue)):
         name = named_epilogue(epilogue).value
-        raise OptionError(f'operands need a Python function as epilogue, and epilogue is "{name}"')
+        what = "reduce needs" if operands is None else "operands need"
+        raise OptionError(f'{what} a Python function as epilogue, and epilogue is "{name}"')
     from .python_products import find
 
     plan, found = find(_plans, given, epilogue, operands, options, out, handle)

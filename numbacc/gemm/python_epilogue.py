@@ -106,7 +106,7 @@ class EpilogueGradient:
         given, own = [elements[0], *seeds, *elements[1:]], [*seeds, *elements]
         name = f"{of.name}'s gradient"
         numpy = vectorized(scalar, name, rounds_numbers=True)
-        self._chosen: dict[tuple[int, ...], PythonEpilogue] = {}
+        self._chosen: dict[tuple[Any, ...], PythonEpilogue] = {}
         tree = ast.parse(inspect.getsource(scalar))
         names = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
         self.uses_sum = elements[0] in names
@@ -122,14 +122,22 @@ class EpilogueGradient:
         self.equal = tuple(all(each[0] == each[1 + k] for each in returned) for k in range(of.count))
         self.is_identity = len(seeds) == 1 and all(each[0] == seeds[0] for each in returned)
 
-    def choosing(self, numbers: tuple[int, ...]) -> PythonEpilogue:
-        """Return the epilogue of some of the gradients: 0 is that of the sum, 1 that of the first operand."""
-        found = self._chosen.get(numbers)
+    def choosing(self, numbers: tuple[int, ...], takes_sum: bool = False) -> PythonEpilogue:
+        """Return the epilogue of some of the gradients: 0 is that of the sum, 1 that of the first operand.
+
+        Args:
+            takes_sum: whether it takes the sum even if it does not use it.
+        """
+        own = self.epilogue
+        adds, key = takes_sum and not own.sums, (numbers, takes_sum)
+        found = self._chosen.get(key)
         if found is None:
-            scalar, numpy = (choosing_results(each, numbers) for each in (self.epilogue.scalar, self.epilogue.numpy))
-            own = self.epilogue
-            found = PythonEpilogue(own.name, scalar, numpy, own.count, ("",) * len(numbers), own.sums)
-            self._chosen[numbers] = found
+            scalar, numpy = (choosing_results(each, numbers) for each in (own.scalar, own.numpy))
+            if adds:
+                names = [f"x{k}" for k in range(own.count)]
+                scalar, numpy = (choosing(each, ["total", *names], names) for each in (scalar, numpy))
+            found = PythonEpilogue(own.name, scalar, numpy, own.count, ("",) * len(numbers), own.sums + adds)
+            self._chosen[key] = found
         return found
 
 

@@ -7,13 +7,14 @@ dtype of its sums, and one elementwise kernel. Both apply the function to unroun
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._version import __version__
 from ..arrays import operands as arrays_of
 from ..base.casts import cast
 from ..base.codes import CAPTURING, MAY_OVERLAP, WRONG_ALIGNMENT, WRONG_CONTEXT
@@ -28,18 +29,23 @@ from ..base.layout import (
     same_layout,
     view,
 )
-from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown
+from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown, unknown
 from ..kernels.elementwise.launch import MapTask
-from ..kernels.gemm.launch import KernelProduct, MatrixView, order_of, steps_of
+from ..kernels.gemm.launch import KernelProduct, MatrixView, Tile, order_of, steps_of, tiles_for
+from ..kernels.gemm.spec import COLUMNS
+from ..kernels.reduce.functions import REDUCTIONS as REDUCTION_FORMULAS
+from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
+from ..libraries.choices import Algorithm, Choices, Proposals, gpu_model
 from ..libraries.products import bits
 from ..plan.base import Plan, Result, check_out
 from ..plan.tasks import MapPlan
-from ..runtime import contexts
+from ..runtime import contexts, workspace
 from ..runtime.operation import Trial
 from ..runtime.steps import Scratch, Step, Steps
 from ..runtime.streams import handle_of
 from .arguments import checked_number, parsed
 from .epilogue_plans import quick_products
+from .executables import padded
 from .plan import MatmulPlan
 from .problem import NUMBER, SCALES, TYPES, GemmCall
 from .python_epilogue import PythonEpilogue, outside_of, python_epilogue
@@ -53,6 +59,12 @@ _INSTEAD = {
 }
 
 
+#: The measured tiles of the kernel.
+_choices = Choices("numbacc's Hopper kernel")
+#: The reductions of a result's rows, in NumPy.
+REDUCTIONS: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
+
+
 class EpilogueCall(NamedTuple):
     """Everything that a plan depends on.
 
@@ -62,6 +74,7 @@ class EpilogueCall(NamedTuple):
         operands: for each operand, its layout, or `NUMBER`.
         outs: the layouts of the arrays for the results, if given.
         out_dtypes: the dtypes of the results, where they were given.
+        reduces: for each result "", or the reduction of its rows. () for none.
     """
 
     product: GemmCall
@@ -69,6 +82,7 @@ class EpilogueCall(NamedTuple):
     operands: tuple[Any, ...]
     outs: tuple[Layout, ...] | None
     out_dtypes: tuple[np.dtype[Any] | None, ...]
+    reduces: tuple[str, ...] = ()
 
 
 class EpiloguePlan(Plan[Result]):
@@ -87,11 +101,14 @@ class EpiloguePlan(Plan[Result]):
         self.call, self.problem, self.tunes = call, product.problem, call.product.tune
         task = self._task()
         names = (*product.names[: len(product.inputs)], *task.names[1:])
-        super().__init__(f"gemm.matmul.{call.epilogue.name}", names, (*product.inputs, *task.inputs[1:]), task.outputs)
+        outputs = self._outputs(task)
+        super().__init__(f"gemm.matmul.{call.epilogue.name}", names, (*product.inputs, *task.inputs[1:]), outputs)
         self.map: MapPlan = MapPlan(task)
         self.out_given = task.out_given
         self.math_dtype, self.accumulator_dtype = self.problem.compute, self.problem.types.accumulator
         self.empty = self.map.empty
+        if any(call.reduces) and self.empty and self.outputs[0].shape[:1] != (0,):
+            raise ShapeError(f"the result has shape {task.shape}: there is nothing to reduce")
         self._numbers = [name for name in SCALES if getattr(call.product, name) == NUMBER]
         #: The scalars of a product without alpha and beta.
         self._usual = bits(1.0, product._scale), bits(0.0, product._scale)
@@ -101,7 +118,28 @@ class EpiloguePlan(Plan[Result]):
         call, sums = self.call, self.product.outputs[0]
         shape = sums.shape if call.epilogue.sums == 1 else (*sums.shape[:-1], sums.shape[-1] // 2)
         compute = "float64" if self.problem.types.accumulator == "float64" else "float32"
-        return epilogue_task(call.epilogue, sums, call.operands, shape, self._made(shape), call.outs, compute)
+        made, outs = self._made(shape), call.outs
+        if any(call.reduces):
+            wide = dtype(compute)
+            full = layout(shape, row_major_strides(shape, wide.itemsize), wide, call.product.a.device)
+            rows = layout((*shape[:-1], 1), row_major_strides((*shape[:-1], 1), wide.itemsize), wide, full.device)
+            #: The layouts of reduced results: before the reduction, and after it.
+            self._reduced = full, rows
+            if outs is not None:
+                wanted = [rows if kind else each for kind, each in zip(call.reduces, made, strict=True)]
+                check_out(outs, wanted, [f"out[{k}]" if len(made) > 1 else "out" for k in range(len(made))])
+                outs = tuple(full if kind else each for kind, each in zip(call.reduces, outs, strict=True))
+            made = tuple(full if kind else each for kind, each in zip(call.reduces, made, strict=True))
+        return epilogue_task(call.epilogue, sums, call.operands, shape, made, outs, compute)
+
+    def _outputs(self, task: MapTask) -> tuple[Layout, ...]:
+        """Return the layouts of the results, after reductions."""
+        call, found = self.call, list(task.outputs)
+        for k, kind in enumerate(call.reduces):
+            if kind:
+                found[k] = self._reduced[1] if call.outs is None else call.outs[k]
+                check_writable(found[k], task.names[len(task.inputs) + k])
+        return tuple(found)
 
     def _made(self, shape: tuple[int, ...]) -> tuple[Layout, ...]:
         """Return the layouts of new results.
@@ -114,6 +152,11 @@ class EpiloguePlan(Plan[Result]):
         usual = "float32" if usual == "int32" else usual
         for k, (kind, given) in enumerate(zip(call.epilogue.results, call.out_dtypes, strict=True)):
             own = given
+            if call.reduces and call.reduces[k]:
+                wide = dtype("float64" if self.problem.types.accumulator == "float64" else "float32")
+                if own is not None and own != wide:
+                    raise DTypeError(f"out_dtype is {own} for result {k}, which is reduced; it must be {wide}")
+                own = wide
             if own is None:
                 own = dtype(kind or usual) if call.outs is None or len(call.outs) <= k else call.outs[k].dtype
             row = info(own, "out")
@@ -128,13 +171,40 @@ class EpiloguePlan(Plan[Result]):
 
     def _key(self, addresses: Sequence[int]) -> Any:
         count = len(self.product.inputs)
+        ends: tuple[int, ...] = ()
+        if any(self.call.reduces):  # these results are first in scratch memory
+            first = len(self.inputs)
+            reduced = {first + k for k, kind in enumerate(self.call.reduces) if kind}
+            ends = tuple([addresses[k] % 16 for k in sorted(reduced)])
+            addresses = [0 if k in reduced else address for k, address in enumerate(addresses)]
         starts = tuple([address % 16 for address in addresses])
-        return self.product._key((*addresses[:count], 0)), self.map._key((0, *addresses[count:])), starts
+        return self.product._key((*addresses[:count], 0)), self.map._key((0, *addresses[count:])), starts, ends
 
     def _make(self, key: Any, trial: Trial | None) -> Any:
-        order = self._order(key[2])
-        if order is not None:
-            return FusedKernel(order, (self._usual[0], self._usual[1]), self.close, key[2])
+        product = self._kernel_product()
+        order = None if product is None else order_of(product, key[2], self.device, multiprocessors(self.device))
+        if order is None or product is None:
+            return self._by_library(key, trial)
+        if trial is None or simulated():
+            return self._by_kernel(order, key)
+        tile = self._tuned(product, key, trial)
+        if tile is None:
+            return self._by_library(key, trial, "; numbacc's kernel is slower, as measured")
+        return self._by_kernel(order_of(product, key[2], self.device, multiprocessors(self.device), tile), key)
+
+    def _by_kernel(self, order: Any, key: Any) -> Any:
+        """Return the kernel that computes everything."""
+        usual = self._usual[0], self._usual[1]
+        if any(self.call.reduces):
+            return self._reducing(FusedKernel(order, usual, (), key[2]), key)
+        return FusedKernel(order, usual, self.close, key[2])
+
+    def _by_library(self, key: Any, trial: Trial | None, why: str = "") -> Steps:
+        """Return the library's product, followed by an elementwise kernel.
+
+        Args:
+            why: a text for `info`.
+        """
         product, count, scratch = self.product, len(self.product.inputs), Scratch()
         tried = None
         if trial is not None:
@@ -142,21 +212,95 @@ class EpiloguePlan(Plan[Result]):
         found = product._make(key[0], tried)
         every = len(self.inputs) + len(self.outputs)
         sums = every + scratch.part(product.outputs[0].nbytes)
+        targets, reductions = self._reductions(self.map.outputs, scratch, key[3])
         steps = [
             Step(_Part(found, slice(0, 2), self._usual), (*range(count), sums), takes_scalars=True),
-            Step(_Part(self.map, slice(2, None)), (sums, *range(count, every)), takes_scalars=True),
+            Step(
+                _Part(self.map, slice(2, None)), (sums, *range(count, len(self.inputs)), *targets), takes_scalars=True
+            ),
+            *reductions,
         ]
+        text = "; then one elementwise kernel" + "; then reductions" * bool(reductions) + why
         return Steps(
             steps, scratch, self.close, lambda addresses: self._key(addresses) == key, backend=self.backend,
-            algorithm=f"{found.algorithm}; then one elementwise kernel", deterministic=found.deterministic,
+            algorithm=found.algorithm + text, deterministic=found.deterministic,
         )  # fmt: skip
 
-    def _order(self, starts: Sequence[int]) -> Any:
-        """Return the launch of the kernel that computes everything, or None.
+    def _tuned(self, product: KernelProduct, key: Any, trial: Trial) -> Tile | None:
+        """Return the tile of the fastest kernel, measured once and kept on disk; None if the library is faster."""
+        count = multiprocessors(self.device)
+        tiles = tiles_for(product, count)
+        #: kind -> tile; no tile for the library.
+        kinds = {(each.tall << 16 | each.wide, each.turns << 8 | each.cluster): each for each in tiles}
+        fields = product._asdict()
+        del fields["formula"]  # the epilogue's digest names it
+        moved, kept = list(trial.addresses), []  # type: list[int], list[Any]
+
+        def launch_of(algorithm: Algorithm) -> Any:
+            tile = kinds.get(algorithm.kind)
+            made: Any = self._by_library(key, None)
+            if tile is not None:
+                made = self._by_kernel(order_of(product, key[2], self.device, count, tile), key)
+            for number, written in enumerate(self.outputs if not kept else (), len(self.inputs)):
+                nbytes, start = padded(trial.addresses[number], written.low, written.high)
+                kept.append(runtime().allocate(nbytes, self.device, trial.stream))
+                moved[number] = kept[-1].address + start
+            made.ready(moved)
+
+            def launch(scratch: int) -> None:
+                status = made.launch_unchecked(trial.stream, scratch, moved, trial.scalars)
+                if status:
+                    made.check(status)
+
+            return partial(workspace.run, launch, made.workspace_bytes, self.device, trial.stream)
+
+        def proposals() -> Proposals:
+            found = [Algorithm(b"", 0, repr(tile), kind) for kind, tile in kinds.items()]
+            return Proposals(found[0], [*found[1:], Algorithm(b"", 0, "library")])
+
+        chosen = _choices.tune(
+            (gpu_model(self.device), repr(fields), self.call.epilogue.digest, key[2], __version__), proposals,
+            lambda each: each.kind == (0, 0) or each.kind in kinds, launch_of, self.device, trial.stream,
+        )  # fmt: skip
+        return None if chosen is None else kinds.get(chosen.kind)
+
+    def _reducing(self, kernel: FusedKernel, key: Any) -> Steps:
+        """Return the kernel, which stores parts of reduced results, followed by the reductions of these parts."""
+        scratch = Scratch()
+        targets, reductions = self._reductions([self._parts()] * len(self.outputs), scratch, key[3])
+        steps = [Step(kernel, (*range(len(self.inputs)), *targets), takes_scalars=True), *reductions]
+        text = f"{kernel.algorithm}; then reductions"
+        fits = lambda addresses: self._key(addresses) == key  # noqa: E731
+        return Steps(steps, scratch, self.close, fits, backend=kernel.backend, algorithm=text)
+
+    def _parts(self) -> Layout:
+        """Return the layout of the parts of a reduced result: one for every 64 columns."""
+        full, _ = self._reduced
+        shape = (*full.shape[:-1], -(-full.shape[-1] // COLUMNS))
+        return layout(shape, row_major_strides(shape, full.itemsize), full.dtype, full.device)
+
+    def _reductions(
+        self, wholes: Sequence[Layout], scratch: Scratch, ends: Sequence[int]
+    ) -> tuple[list[int], list[Step]]:
+        """Return where the results are stored before the reductions, as numbers of arrays, and the reductions.
 
         Args:
-            starts: the arrays' addresses modulo 16.
+            wholes: their layouts there.
+            scratch: memory for those that are reduced.
+            ends: the addresses of the results of reductions modulo 16.
         """
+        first, steps = len(self.inputs), []
+        every, left = first + len(self.outputs), iter(ends)
+        targets = list(range(first, every))
+        for k, kind in enumerate(self.call.reduces):
+            if kind:
+                targets[k] = every + scratch.part(wholes[k].nbytes)
+                reduction = _row_reduction(kind, wholes[k], self.outputs[k], next(left))
+                steps.append(Step(reduction, (targets[k], first + k)))
+        return targets, steps
+
+    def _kernel_product(self) -> KernelProduct | None:
+        """Return the product for the kernel that computes everything, or None."""
         problem, call = self.problem, self.call
         compute = "fast" if problem.types.multiple > 1 else "float32"
         if isinstance(call.product.scale_c, Layout) or self.product._zeros or self.empty or problem.compute != compute:
@@ -177,7 +321,7 @@ class EpiloguePlan(Plan[Result]):
                 factors.append(seen(name, scale, along if scale.size > 1 else [0] * len(shape)))
         c = problem.matrix_c if call.product.has_beta else None
         operands = [each for each in call.operands if each != NUMBER]
-        found = KernelProduct(
+        return KernelProduct(
             shape=shape,
             k=problem.k,
             a=seen("a", problem.matrix_a, problem.matrix_a.strides),
@@ -187,21 +331,32 @@ class EpiloguePlan(Plan[Result]):
             operands=tuple(
                 seen(self.names[number], each) for number, each in enumerate(operands, len(self.product.inputs))
             ),
-            outs=tuple(
-                seen(name, each) for name, each in zip(self.names[len(self.inputs) :], self.outputs, strict=True)
-            ),
+            outs=self._stored(seen),
             numbers=len(call.operands) - len(operands),
             sums=call.epilogue.sums,
             formula=self.map.task.formula,
             is_heavy=call.epilogue.is_heavy,
+            reduces=call.reduces,
         )
-        return order_of(found, starts, self.device, multiprocessors(self.device))
+
+    def _stored(self, seen: Any) -> tuple[MatrixView, ...]:
+        """Return the arrays that the kernel stores: the results, and parts of those that are reduced."""
+        found = []
+        for k, (name, each) in enumerate(zip(self.names[len(self.inputs) :], self.outputs, strict=True)):
+            if any(self.call.reduces) and self.call.reduces[k]:
+                parts = self._parts()
+                found.append(seen(name, parts, parts.strides))
+            else:
+                found.append(seen(name, each))
+        return tuple(found)
 
     # ------------------------------------------------------------ overlap, results, NumPy
 
     def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
         count = len(self.product.inputs)
         if i >= len(self.inputs):
+            return False
+        if any(self.call.reduces) and self.call.reduces[j - len(self.inputs)]:
             return False
         if i < count:
             is_c = self.names[i] == "c" and source == target
@@ -218,7 +373,16 @@ class EpiloguePlan(Plan[Result]):
         alpha, beta, scales, *numbers = scalars
         count = len(self.product.inputs)
         found = self.product._host(dict(zip(self.product.names, inputs, strict=False)), alpha, beta, scales)
-        return self.map._compute([found[0], *inputs[count:]], outs, numbers)
+        reduces = self.call.reduces or ("",) * len(outs)
+        given = [None if kind else out for kind, out in zip(reduces, outs, strict=True)]
+        results = list(self.map._compute([found[0], *inputs[count:]], given, numbers))
+        for k, kind in enumerate(reduces):
+            if kind:
+                total = REDUCTIONS[kind](results[k], axis=-1, keepdims=True)
+                results[k] = total if outs[k] is None else outs[k]
+                if outs[k] is not None:
+                    outs[k][...] = total
+        return results
 
     # ------------------------------------------------------------ running it
 
@@ -342,6 +506,26 @@ class FusedKernel:
         alpha, beta, *numbers = scalars or self._usual
         own = (alpha, *numbers) if self._skips_beta else (alpha, beta, *numbers)
         return self._launcher.launch_unchecked(stream, scratch, addresses, own)
+
+
+def _row_reduction(kind: str, whole: Layout, out: Layout, end: int) -> Any:
+    """Return the executable of a reduction of rows, whose result is at an address that is `end` modulo 16."""
+    task = ReduceTask(
+        op=f"gemm.epilogue.{kind}",
+        formula=REDUCTION_FORMULAS[kind],
+        reference=REDUCTIONS[kind],
+        names=("x", "out"),
+        inputs=(whole,),
+        outputs=(out,),
+        shape=whole.shape,
+        axes=(whole.ndim - 1,),
+        reads=(view(0, 0, whole.strides, whole.shape),),
+        writes=(view(0, 0, out.strides[:-1], out.shape[:-1]),),
+        out_given=True,
+        compute=whole.dtype.name,
+    )
+    reduction = ReduceExecutable(task)
+    return reduction._make(reduction._key((0, end)), None)
 
 
 class _Part:
@@ -492,7 +676,7 @@ def find(
         plans: the cache of plans.
         given: all other arguments of `matmul` that are arrays or scales, by name.
         epilogue, operands, out: as in `matmul`.
-        options: out_dtype, compute, whether beta is not 0, workspace_limit, tune.
+        options: out_dtype, compute, whether beta is not 0, workspace_limit, tune, reduce.
         handle: the stream.
     """
     key = _quick_key(given, epilogue, operands, options, out)
@@ -514,12 +698,14 @@ def find(
     if len(own) != made.count:
         raise OptionError(f"the epilogue {made.name} takes {made.count} operands after the sum; got {len(own)}")
     outs = None if out is None else outs_of(out, handle)
-    out_dtype, compute, has_beta, limit, tune = options
+    out_dtype, compute, has_beta, limit, tune, reduce = options
+    reduces = reductions_of(reduce, made)
     several = out_dtype if isinstance(out_dtype, (tuple, list)) else (out_dtype,) * len(made.results)
     if len(several) != len(made.results):
         raise OptionError(f"out_dtype has {len(several)} entries; {made.name} has {len(made.results)} results")
-    # One dtype for all results does not count for those that are bool.
-    several = [None if kind and each is out_dtype else each for kind, each in zip(made.results, several, strict=True)]
+    # One dtype for all results does not count for those that are bool or reduced.
+    exempt = [kind or bool(reduces and reduces[k]) for k, kind in enumerate(made.results)]
+    several = [None if kind and each is out_dtype else each for kind, each in zip(exempt, several, strict=True)]
     wanted = tuple(None if each is None else dtype(each, "out_dtype") for each in several)
     types = TYPES.get(info(layouts["a"].dtype, "a").name)
     sums = None if types is None else types.accumulator
@@ -528,7 +714,7 @@ def find(
         layouts["scale_c"], None, None, "none", sums, compute, has_beta, limit, tune,
     )  # fmt: skip
     own_outs = None if outs is None else tuple(map(arrays_of.layout_of, outs))
-    plan = plans.find(("python", EpilogueCall(product, made, own, own_outs, wanted)))
+    plan = plans.find(("python", EpilogueCall(product, made, own, own_outs, wanted, reduces)))
     found |= others
     found |= dict(zip(plan.names[len(plan.inputs) :], outs or (), strict=False))
     if key is not None:
@@ -539,6 +725,26 @@ def find(
     return plan, found
 
 
+def reductions_of(given: Any, epilogue: PythonEpilogue) -> tuple[str, ...]:
+    """Return the argument `reduce` in a unique form: a reduction or "" for each result, () for none.
+
+    Raises:
+        OptionError: an entry is unknown, or there are too many or too few.
+    """
+    if given is None:
+        return ()
+    count = len(epilogue.results)
+    several = given if isinstance(given, (tuple, list)) else (given,)
+    if len(several) != count:
+        raise OptionError(f"reduce has {len(several)} entries; {epilogue.name} has {count} results")
+    for each, kind in zip(several, epilogue.results, strict=True):
+        if each is not None and (not isinstance(each, str) or each not in REDUCTIONS):
+            raise unknown("reduce", each, tuple(REDUCTIONS), f"it is None or {', '.join(REDUCTIONS)}")
+        if each is not None and kind:
+            raise OptionError(f'reduce="{each}" of a result of {epilogue.name} that is bool: return a number instead')
+    return tuple(each or "" for each in several) if any(several) else ()
+
+
 #: The most entries of `quick_products`.
 _MOST_QUICK = 1024
 
@@ -547,8 +753,10 @@ def _quick_key(
     given: Mapping[str, Any], epilogue: Any, operands: Any, options: tuple[Any, ...], out: Any
 ) -> tuple[Any, ...] | None:
     """Return a key for calls with device arrays, floats and the usual options; None for other calls."""
-    _, _, _, limit, tune = options
+    out_dtype, _, _, limit, tune, reduce = options
     if type(epilogue) is not FunctionType or limit is not None or tune is not False or _has_others(*_others(given)):
+        return None
+    if type(out_dtype) is list or type(reduce) is list:
         return None
     try:
         c = given["c"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..base.dtypes import TABLE
@@ -88,6 +89,14 @@ class Spec:
     def launch_bounds(self) -> tuple[int, int]:
         """The most threads per block, and the number of blocks that fit a multiprocessor together."""
         return LAUNCH_BOUNDS
+
+    @property
+    def parameters(self) -> Sequence[tuple[str, Any]] | None:
+        """What `kernel_code.parameters` returns, for launches that do not import the kernel's module and Numba.
+
+        None if only that module knows.
+        """
+        return None
 
     @property
     def is_specific(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from numbacc_bindings.driver import LaunchAttribute, LaunchAttributeId, LaunchConfig, driver
 
 from . import device as runtime
-from . import kernel_code, tensor_maps
+from . import tensor_maps
 from .launch import is_loaded, load_function
 from .launch_order import AddressOf, MapOf, Scalar, TensorOrder
 
@@ -100,7 +100,12 @@ class TensorLauncher:
         self.order = order
         self._function = load_function(order.kernel, order.device)
         self._calls: dict[Any, DriverCall] = {}
-        self._dtypes = [name for name, _ in kernel_code.parameters(order.kernel)]
+        parameters = order.kernel.parameters
+        if parameters is None:
+            from . import kernel_code
+
+            parameters = kernel_code.parameters(order.kernel)
+        self._dtypes = [name for name, _ in parameters]
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
         """Launch the kernel in the current context, and return the driver's status."""

@@ -15,6 +15,7 @@ import numbacc
 from numbacc import gated, gemm
 from numbacc.base import dtypes
 from numbacc.gemm import python_products
+from numbacc.gemm.grouped_gradients import GroupSumsPlan
 from numbacc.gemm.python_epilogue import python_epilogue
 from numbacc.kernels.gemm import launch
 from numbacc.kernels.gemm.spec import GemmSpec
@@ -55,7 +56,7 @@ CASES = [
     ((64, 264, 64), "bfloat16", (), (), True, True, (128, 256), ("float32", "float8_e4m3fn")),
     ((24, 72, 64), "bfloat16", (3,), (), False, True, (64, 128), ("bfloat16", "bfloat16")),
     ((40, 80, 64), "bfloat16", (3,), (3,), False, False, (64, 64), ("bfloat16", "float32")),
-    ((40, 80, 64), "bfloat16", (), (2,), True, False, (64, 64), ("float8_e5m2", "bfloat16")),
+    ((40, 80, 64), "bfloat16", (), (2,), True, False, (128, 64), ("float8_e5m2", "bfloat16")),
     ((80, 64, 144), "float8_e4m3fn", (), (), False, False, (64, 64), ("bfloat16", "float8_e4m3fn")),
 ]
 ERRORS = {"float32": 1e-5, "bfloat16": 8e-3, "float16": 1e-3, "float8_e4m3fn": 0.07, "float8_e5m2": 0.14}
@@ -67,7 +68,7 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
     """Ragged sizes, both storage orders, batches that share a matrix or not; alpha and C; guarded results."""
     place = kernel_place
     (m, n, k), name, batch_a, batch_b, a_down, b_down, tile, outs = case
-    turns = 2 if tile[0] == 64 and name != "float16" else 1
+    turns = 1 if tile == (128, 256) or name == "float16" else 2
     monkeypatch.setattr(launch, "TILES", ((*tile, turns),))
     a, b = normal((*batch_a, m, k), name, 1), normal((*batch_b, k, n), name, 2)
     axes = lambda array: {"order": (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)}  # noqa: E731
@@ -96,6 +97,29 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
     assert plan.info.algorithm.startswith(f"wgmma, tiles of {tile[0]} x {tile[1]}"), plan.info
     for each in (a_there, b_there):
         each.assert_untouched()
+
+
+def test_pairs_of_blocks_and_reductions(kernel_place, monkeypatch):
+    """Two blocks share B, also where the second has no rows; reductions of rows, and bytes of float8."""
+    place = kernel_place
+    monkeypatch.setattr(launch, "TILES", ((64, 128, 2, 2),))
+    a, b = normal((150, 72), "bfloat16", 1), normal((72, 112), "bfloat16", 2)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    f = lambda x: (x, abs(x), x - 1.0, 0.5 * x)  # noqa: E731
+    outs = [
+        place.empty((150, n), dtypes.dtype(each))
+        for n, each in ((112, "bfloat16"), (1, "float32"), (1, "float32"), (112, "float8_e4m3fn"))
+    ]
+    given = {"epilogue": f, "reduce": (None, "max", "sum", None), "out": tuple(each.view for each in outs)}
+    right = exact, np.abs(exact).max(-1, keepdims=True), (exact - 1).sum(-1, keepdims=True), 0.5 * exact
+    for second in (place.put(b), place.operand(b, order=(1, 0)).view):
+        found = gemm.matmul(place.put(a), second, **given)
+        for out, each, wanted in zip(outs, found, right, strict=True):
+            error = np.abs(place.get(each).astype(np.float64) - wanted).max()
+            assert error <= ERRORS[each.dtype.name] * np.abs(wanted).max()
+            out.assert_written_only()
+    info = gemm.matmul.plan(place.put(a), place.put(b), **given).info
+    assert info.algorithm.startswith("wgmma, tiles of 64 x 128") and info.algorithm.endswith("then reductions"), info
 
 
 def test_layouts_that_the_kernel_does_not_support(kernel_place):
@@ -144,6 +168,30 @@ def test_groups(kernel_place, monkeypatch):
             assert error <= 8e-3 * np.abs(right).max(initial=1)
     for out in outs:
         out.assert_written_only(lambda view: view[:start])
+
+
+def test_gradients_of_groups(kernel_place, monkeypatch):
+    """K of each group's product is its number of rows: whole stages, parts, none. NaN in other rows is not read."""
+    place = kernel_place
+    monkeypatch.setattr(launch, "TILES", ((128, 64, 1), (64, 64, 2)))
+    sizes = np.array([70, 0, 5, 64, -3], np.int32)
+    a, b, dy = (normal(shape, "bfloat16", k) for k, shape in enumerate(((160, 136), (5, 136, 40), (160, 40))))
+    wide = [each.astype(np.float64) for each in (a, b, dy)]
+    a[139:], dy[139:] = np.nan, np.nan
+    given = [place.put(each) for each in (dy, a, b, sizes)]
+    out = place.empty((5, 136, 40), dtypes.dtype("bfloat16"))
+    found = *gemm.grouped.backward(*given, alpha=0.5, out=(None, out.view)), *gemm.grouped_backward(*given)
+    start, wanted = 0, [np.zeros((160, 136)), np.zeros((5, 136, 40))]
+    for group, count in enumerate(np.maximum(sizes, 0)):
+        part = slice(start, start := start + count)
+        wanted[0][part] = wide[2][part] @ wide[1][group].T
+        wanted[1][group] = wide[0][part].T @ wide[2][part]
+    for one, right, factor in zip(found, wanted + wanted, (0.5, 0.5, 1, 1), strict=True):
+        assert np.abs(place.get(one).astype(np.float64) - factor * right).max() <= 8e-3 * np.abs(right).max()
+    out.assert_written_only()
+    layouts = tuple(numbacc.arrays.operands.layout_of(each) for each in (given[1], given[0], given[3]))
+    kind = dtypes.dtype("bfloat16")
+    assert GroupSumsPlan(layouts, None, kind).fits([each._address for each in (given[1], given[0], given[3])])
 
 
 @pytest.mark.parametrize("gate", ["first", "second"])
@@ -237,6 +285,22 @@ def test_streams_threads_and_graphs(kernel_place):
     y, saved = gated.linear(a, b, return_saved=True)
     near(gated.linear(a, b), numbacc.asnumpy(y).astype(np.float32))
     assert gated.linear.backward(y, saved)[0].shape == a.shape
+
+
+@pytest.mark.gpu
+def test_tuning(kernel_place, monkeypatch, tmp_path):
+    """The fastest tile, or the library, measured once and kept on disk; C in place keeps its value meanwhile."""
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    place = kernel_place
+    (a, b, bias), exact = large(place, 256, 128, 320)
+    out = place.put(np.ones((256, 128), dtypes.dtype("bfloat16")))
+    given = {"epilogue": shifted, "operands": (bias,), "tune": True, "c": out, "beta": 0.0, "out": out}
+    gemm.matmul(a, b, **given | {"beta": 2.0})
+    product = place.get(a).astype(np.float32) @ place.get(b).astype(np.float32)
+    near(out, np.maximum(product + 2 + place.get(bias).astype(np.float32), 0))
+    near(gemm.matmul(a, b, epilogue=shifted, operands=(bias,), tune=True), exact)
+    info = gemm.matmul.plan(a, b, epilogue=shifted, operands=(bias,), tune=True).info
+    assert info.algorithm.startswith("wgmma") or info.algorithm.endswith("as measured")
 
 
 @pytest.mark.gpu

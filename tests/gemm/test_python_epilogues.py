@@ -204,6 +204,99 @@ def test_errors(place):
     refused(LayoutError, "read-only", run=call(row, out=readonly(place, out).view))
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "float16"])
+def test_reductions_of_rows(place, kind):
+    """Of unrounded results, next to other results; in the user's array; NaN stays; the gradient of a sum."""
+    a, b, bias = (normal(shape, kind, k) for k, shape in enumerate(((2, 5, 7), (7, 6), (6,))))
+    a[0, 1, 2] = np.nan
+    given = [place.put(each) for each in (a, b, bias)]
+    f = lambda x, bias: (x + bias, abs(x + bias), x * bias, x)  # noqa: E731
+    wide = "float64" if kind == "float64" else "float32"
+    out = place.empty((2, 5, 1), dtypes.dtype(wide))
+    outs = None, out.view, None, None
+    found = gemm.matmul(*given[:2], epilogue=f, operands=(given[2],), reduce=(None, "max", "sum", "min"))
+    x, row = a.astype(np.float64) @ b.astype(np.float64), bias.astype(np.float64)
+    rows = np.abs(x + row).max(-1, keepdims=True), (x * row).sum(-1, keepdims=True), x.min(-1, keepdims=True)
+    for one, right in zip(map(place.get, found), (x + row, *rows), strict=True):
+        assert one.shape == right.shape and (np.isnan(one) == np.isnan(right)).all()
+        scale = np.nanmax(np.abs(right))
+        assert np.nanmax(np.abs(one.astype(np.float64) - right)) <= ERRORS[one.dtype.name] * scale
+    assert all(each.dtype == dtypes.dtype(wide) for each in found[1:])
+    largest = lambda x, bias: abs(x + bias)  # noqa: E731
+    assert gemm.matmul(*given[:2], epilogue=largest, operands=(given[2],), reduce="max", out=out.view) is outs[1]
+    np.testing.assert_allclose(out.now(), rows[0], rtol=ERRORS[wide] * 10)
+    out.assert_written_only()
+    a[0, 1, 2] = 0
+    weights, dy = normal((2, 5, 1), kind, 4), place.put(normal((2, 5, 1), kind, 4))
+    product = {"epilogue": lambda x, bias: x * bias, "operands": (given[2],), "reduce": "sum"}
+    da, db, dbias = gemm.matmul.backward(dy, place.put(a), given[1], **product)
+    dz = np.broadcast_to(weights.astype(np.float64) * row, x.shape)
+    close(place, da, dz @ b.T.astype(np.float64), 3)
+    close(place, db, np.einsum("bmk,bmn->kn", a.astype(np.float64), dz), 10)
+    x = a.astype(np.float64) @ b.astype(np.float64)
+    close(place, dbias, (weights.astype(np.float64) * x).sum((0, 1)), 10)
+    refused(UnsupportedError, "max", run=lambda: gemm.matmul.backward(dy, *given[:2], **product | {"reduce": "max"}))
+    for error, words, options in (
+        (OptionError, ("reduce", "mean"), {"reduce": "mean"}),
+        (OptionError, ("reduce", "2 entries"), {"reduce": ("max", None)}),
+        (OptionError, ("reduce", "relu"), {"reduce": "max", "epilogue": "relu", "operands": None}),
+        (DTypeError, ("reduced",), {"reduce": ("max",), "out_dtype": ("float16",)}),
+        (OptionError, ("bool",), {"reduce": "max", "epilogue": lambda x, bias: x > bias}),
+    ):
+        refused(error, *words, run=lambda o=options: gemm.matmul(*given[:2], **product | o))
+
+
+def test_gradients_of_groups(place):
+    """Against differences: operands of all rows, of groups, of each row and element; groups without rows."""
+    sizes, rng = np.array([3, 0, -2, 7], np.int32), np.random.default_rng(0)
+    a, b, dy = (rng.standard_normal(shape) for shape in ((14, 6), (4, 6, 5), (14, 5)))
+    operands = [rng.standard_normal(shape) for shape in ((4, 1, 5), (14, 1), (5,), (14, 5), (1, 1))]
+
+    def bent(x, row, column, bias, whole, factor):
+        return (x * column + row) ** 2 * whole * factor + bias
+
+    def loss(a, b, *operands):
+        start, total = 0, 0.0
+        for group, count in enumerate(np.maximum(sizes, 0)):
+            part = slice(start, start := start + count)
+            row, column, bias, whole, factor = operands
+            total += (
+                dy[part] * bent(0.5 * a[part] @ b[group], row[group], column[part], bias, whole[part], factor)
+            ).sum()
+        return total
+
+    arguments = [a, b, *operands]
+    given = [place.put(each) for each in (dy, a, b, sizes)]
+    options = {"epilogue": bent, "operands": [*map(place.put, operands)], "alpha": 0.5}
+    found = gemm.grouped.backward(*given, **options)
+    for number, (gradient, own) in enumerate(zip(found, arguments, strict=True)):
+        wanted = np.zeros_like(own)
+        for index in np.ndindex(own.shape):
+            both = []
+            for step in (1e-6, -1e-6):
+                moved = [each.copy() for each in arguments]
+                moved[number][index] += step
+                both.append(loss(*moved))
+            wanted[index] = (both[0] - both[1]) / 2e-6
+        np.testing.assert_allclose(place.get(gradient), wanted, atol=1e-6 * np.abs(wanted).max() + 1e-7)
+    db, bias = place.empty(b.shape, np.dtype(np.float64)), place.empty((5,), np.dtype(np.float64))
+    plain = {
+        "epilogue": lambda x, bias: x + bias,
+        "operands": (place.put(operands[2]),),
+        "out": (None, db.view, bias.view),
+    }
+    da, *same = gemm.grouped_backward(*given, **plain)
+    assert same[0] is db.view and same[1] is bias.view
+    np.testing.assert_allclose(bias.now(), dy[:10].sum(0))
+    assert not place.get(da)[10:].any()
+    db.assert_written_only()
+    refused(ShapeError, "dy", "(14, 5)", run=lambda: gemm.grouped.backward(given[1], *given[1:]))
+    refused(OptionError, "2 entries", run=lambda: gemm.grouped.backward(*given, out=(None,)))
+    refused(
+        DTypeError, "out[1]", run=lambda: gemm.grouped.backward(*given, out=(None, place.put(b.astype(np.float32))))
+    )
+
+
 def test_groups_of_rows(place):
     """Where the kernel does not run, each group is a product."""
     sizes = np.array([2, 0, 3], np.int32)

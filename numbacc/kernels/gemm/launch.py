@@ -16,11 +16,29 @@ from .spec import COLUMNS, MAPS, MOST_GROUPS, ROW, ROWS, GemmSpec
 #: The dtypes of the matrices, and of operands.
 MATRICES = ("bfloat16", "float16", "float8_e4m3fn", "float8_e5m2")
 _OPERANDS = ("float32", "bfloat16", "float16")
-#: Rows and columns of tiles, and how many tiles a block computes at once.
-TILES = ((128, 256, 1), (128, 128, 1), (64, 256, 1), (64, 128, 1), (64, 64, 1), (64, 256, 2))
-#: Measured on an H100: the bytes that a multiprocessor loads in a cycle, the products in a cycle (64 of them for an
+
+
+class Tile(NamedTuple):
+    """A tile.
+
+    Attributes:
+        tall, wide: its rows, and its columns of B.
+        turns, cluster: as in `GemmSpec`.
+    """
+
+    tall: int
+    wide: int
+    turns: int = 1
+    cluster: int = 1
+
+
+TILES: tuple[Sequence[int], ...] = (
+    (128, 256), (128, 256, 1, 2), (128, 192), (128, 128, 2), (128, 128, 2, 2), (128, 128), (64, 256), (64, 128, 2),
+    (64, 128), (64, 64),
+)  # fmt: skip
+#: Measured on an H200: the bytes that a multiprocessor loads in a cycle, the products in a cycle (64 of them for an
 #: element of a stage), the cycles of a tile's start, and of the epilogue of the largest tile, if it calls `math`, too.
-_BYTES, _PRODUCTS, _START, _EPILOGUE, _HEAVY = 54, 28.5, 2000, 3000, 7000
+_BYTES, _PRODUCTS, _START, _EPILOGUE, _HEAVY = 60, 25.5, 1200, 2500, 5000
 
 
 class MatrixView(NamedTuple):
@@ -55,6 +73,10 @@ class KernelProduct(NamedTuple):
         is_heavy: whether it calls a function of `math`.
         sizes: the number of the array with the sizes of groups, or -1. With groups, the shape has one dimension of the
             batch, which is that of `b` and of operands that groups have for themselves.
+        by_k: whether groups divide K instead, which is then the sum of their sizes: each group has its own result, and
+            `a` and `b` have no batch.
+        reduces: for each result "" or a reduction of its rows: the kernel stores one for every 64 columns, as the
+            result's columns. () for none.
     """
 
     shape: tuple[int, ...]
@@ -70,6 +92,8 @@ class KernelProduct(NamedTuple):
     formula: Formula
     is_heavy: bool = False
     sizes: int = -1
+    by_k: bool = False
+    reduces: tuple[str, ...] = ()
 
 
 def steps_of(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -78,12 +102,19 @@ def steps_of(array: Layout, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*[0] * (len(shape) - array.ndim), *own)
 
 
-def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multiprocessors: int) -> TensorOrder | None:
+def order_of(
+    found: KernelProduct,
+    alignments: Sequence[int],
+    device: int,
+    multiprocessors: int,
+    tile: Sequence[int] | None = None,
+) -> TensorOrder | None:
     """Return the launch of a product; None if the kernel does not support it.
 
     Args:
         alignments: the arrays' addresses modulo 16, by their numbers.
         multiprocessors: of the GPU.
+        tile: one of `tiles_for`, maybe without its last numbers; by default the first of them.
     """
     flat = found if found.sizes >= 0 else _flattened(found)
     if flat is None or found.a.dtype not in MATRICES or found.b.dtype != found.a.dtype:
@@ -94,40 +125,43 @@ def order_of(found: KernelProduct, alignments: Sequence[int], device: int, multi
     if not all(_is_readable(each, alignments, down) for each, down in ((flat.a, a_down), (flat.b, b_down))):
         return None
     kinds = [_kind(each, alignments, n) for each in (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)]
-    ways = [_way(each, alignments, n) for each in flat.outs]
+    reduces = flat.reduces or ("",) * len(flat.outs)
+    ways = [
+        "direct" if reduction else _way(each, alignments, n) for each, reduction in zip(flat.outs, reduces, strict=True)
+    ]
     mapped = [k for k, way in enumerate(ways) if way == "map"]
     operands = tuple(each for each in kinds if each is not None)
     if len(operands) < len(kinds) or None in ways or len(mapped) > MAPS or not (m and n and k and count):
         return None
-    is_grouped = flat.sizes >= 0
-    if is_grouped and (n % 2 or count > MOST_GROUPS):
+    has_sizes, by_k = flat.sizes >= 0, flat.by_k
+    is_grouped = has_sizes and not by_k
+    if (has_sizes and (n % 2 or count > MOST_GROUPS)) or (by_k and not (a_down and b_down)):
         return None
-    # Groups of equal size are the likeliest.
-    high = _up(m, count) if is_grouped else m
-    *tile, turns = _tile(count, high, n, k, item, flat.sums, flat.is_heavy, multiprocessors)
+    tall, wide, turns, cluster = Tile(*(tile or _tiles(flat, multiprocessors)[0]))
     spec = GemmSpec(
-        dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tile[0], tile[1]), formula=flat.formula,
+        dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tall, wide), formula=flat.formula,
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
-        sums=flat.sums, is_grouped=is_grouped, turns=turns,
+        sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k, reduces=flat.reduces if any(reduces) else (),
+        cluster=cluster,
     )  # fmt: skip
     depth = ROW // item
     maps = [
-        _map(flat.a, (count, m, k), a_down, tile[0], depth),
-        _map(flat.b, (count, n * flat.sums, k), b_down, tile[1] // flat.sums, depth),
-        *[_map(flat.outs[each], (count, m, n), False, ROWS, COLUMNS) for each in mapped],
+        _map(flat.a, (count, m, k), a_down, tall, depth),
+        _map(flat.b, (count, n * flat.sums, k), b_down, wide // flat.sums // cluster, depth),
+        *[_map(flat.outs[each], (count, m, n), False, 16, COLUMNS) for each in mapped],  # 16 rows of a warp
     ]
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
-    sizes: Any = AddressOf(flat.sizes) if is_grouped else 0
-    tiles = count * _up(m, tile[0]) * _up(n * flat.sums, tile[1])
-    blocks = multiprocessors if is_grouped else min(multiprocessors, tiles)
+    sizes: Any = AddressOf(flat.sizes) if has_sizes else 0
+    tiles = count * _up(m, tall * cluster) * _up(n * flat.sums, wide)
+    blocks = multiprocessors if is_grouped else cluster * min(multiprocessors // cluster, tiles)
     parameters: tuple[Any, ...] = (
         *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes,
         m, n, k, count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0),
     )  # fmt: skip
     grid, block = (blocks, 1, 1), (spec.threads, 1, 1)
-    return TensorOrder(spec, device, grid, block, (1, 1, 1), spec.shared_bytes, parameters)
+    return TensorOrder(spec, device, grid, block, (cluster, 1, 1), spec.shared_bytes, parameters)
 
 
 def _up(n: int, step: int) -> int:
@@ -200,26 +234,44 @@ def _way(view: MatrixView, alignments: Sequence[int], n: int) -> str | None:
     if view.dtype not in (*_OPERANDS, "float8_e4m3fn", "float8_e5m2") or along != view.itemsize:
         return None
     steps = (alignments[view.number], batch, line)
-    if view.itemsize == 2 and not any(step % 16 for step in steps) and batch >= 0 and line > 0:
+    if view.itemsize <= 2 and not any(step % 16 for step in steps) and batch >= 0 and line > 0:
         return "map"
     return None if n % 2 or any(step % (2 * view.itemsize) for step in steps) else "direct"
 
 
-def _tile(
-    count: int, m: int, n: int, k: int, item: int, sums: int, is_heavy: bool, multiprocessors: int
-) -> tuple[int, int, int]:
-    """Return the tile that takes the fewest cycles, and how many are computed at once."""
+def tiles_for(found: KernelProduct, multiprocessors: int) -> list[Tile]:
+    """Return the tiles for a product that the kernel supports, those that should be fastest first."""
+    flat = found if found.sizes >= 0 else _flattened(found)
+    return [] if flat is None else _tiles(flat, multiprocessors)
 
-    def cycles(tile: tuple[int, int, int]) -> float:
-        tall, wide, turns = tile
-        rounds = _up(count * _up(m, tall) * _up(n * sums, wide), multiprocessors)
-        product = _up(k * item, ROW) * max(ROW * (tall + wide) / _BYTES, tall * wide / _PRODUCTS)
+
+def _tiles(flat: KernelProduct, multiprocessors: int) -> list[Tile]:
+    """Return the tiles, sorted by the cycles that they should take."""
+    (count, m, n), k, sums = flat.shape, flat.k, flat.sums
+    # Groups of equal size are the likeliest.
+    if flat.by_k:
+        k = _up(k, count)
+    elif flat.sizes >= 0:
+        m = _up(m, count)
+
+    def cycles(tile: Tile) -> float:
+        tall, wide, turns, cluster = tile
+        rounds = _up(count * _up(m, tall * cluster) * _up(n * sums, wide), multiprocessors // cluster)
+        product = _up(k * flat.a.itemsize, ROW) * max(ROW * (tall + wide) / _BYTES, tall * wide / _PRODUCTS)
         largest = TILES[0][0] * TILES[0][1] * sums
-        epilogue = _START + (_HEAVY if is_heavy else _EPILOGUE) * tall * wide / largest
+        epilogue = _START + (_HEAVY if flat.is_heavy else _EPILOGUE) * tall * wide / largest
         return rounds * (product + epilogue) if turns == 1 else rounds * max(product, epilogue) + epilogue
 
-    # Two halves need 128 columns, and are not faster in turns.
-    return min((tile for tile in TILES if sums == 1 or (tile[1] > COLUMNS and tile[2] == 1)), key=cycles)
+    # Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns.
+    # Nor do groups have pairs of blocks.
+    fitting = [
+        each
+        for each in (Tile(*given) for given in TILES)
+        if (sums == 1 or each.wide % (2 * COLUMNS) == 0)
+        and not (flat.by_k and each.turns > 1)
+        and not (flat.sizes >= 0 and each.cluster > 1)
+    ]
+    return sorted(fitting, key=cycles)
 
 
 def _map(view: MatrixView, shape: tuple[int, int, int], down: bool, high: int, depth: int) -> MapOf:
@@ -229,7 +281,9 @@ def _map(view: MatrixView, shape: tuple[int, int, int], down: bool, high: int, d
     if down:
         rows, along, line, step, box = along, rows, step, line, (1, COLUMNS, ROWS)
     count = count if batch else 1
-    fields = tensor_maps.fields_of(view.dtype, view.itemsize, (count, rows, along), (batch, line, step), box, 128)
+    fields = tensor_maps.fields_of(
+        view.dtype, view.itemsize, (count, rows, along), (batch, line, step), box, box[-1] * view.itemsize
+    )  # fmt: skip
     return MapOf(view.number, fields)
 
 

@@ -32,6 +32,9 @@ class _GemmFields(NamedTuple):
     sums: int = 1
     is_grouped: bool = False
     turns: int = 1
+    by_k: bool = False
+    reduces: tuple[str, ...] = ()
+    cluster: int = 1
 
 
 class GemmSpec(_GemmFields, WarpgroupSpec):
@@ -51,7 +54,11 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
         sums: 2 if the tile has columns of both halves of the product, which the epilogue combines.
         is_grouped: whether rows of A belong to groups with their own matrices B, whose sizes are in memory.
         turns: 2 if two warpgroups compute a tile each: one multiplies while the other applies the epilogue. 1 if all
-            compute the same tile.
+            compute the same tile, 64 rows each.
+        reduces: for each result "", or the reduction "sum", "max" or "min" over 64 columns that is stored instead. ()
+            for none.
+        cluster: 2 if pairs of blocks compute two tiles, one below the other: each loads half of B for both. Else 1.
+        by_k: whether groups divide the sums over K instead: each has its own result, of its rows of Aᵀ and B.
     """
 
     __slots__ = ()
@@ -70,12 +77,29 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
 
     @property
     def narrow(self) -> bool:
-        return all(name in ("bfloat16", "float16") for name in self.writes)
+        return "float32" not in self.writes  # so reductions are not rounded
+
+    @property
+    def parameters(self) -> list[tuple[str, Any]]:
+        """Maps; addresses and steps of operands and results; numbers, sizes of groups, lengths."""
+        operands, outs = [("int64", len(self.operands) or 1)] * 3, [("int64", len(self.outs))] * 3
+        numbers = ("float32", self.numbers)
+        return [*[("tensor_map", None)] * (2 + MAPS), *operands, numbers, *outs, *[("int64", None)] * 7]
+
+    @property
+    def halves(self) -> int:
+        """How many times 64 rows a warpgroup multiplies."""
+        return self.tile[0] // ROWS if self.turns > 1 else 1
 
     @property
     def groups(self) -> int:
         """Number of warpgroups that multiply; one more loads."""
-        return self.tile[0] // ROWS * self.turns
+        return self.tile[0] // ROWS // self.halves * self.turns
+
+    @property
+    def parts(self) -> int:
+        """How many times 64 columns of results a warpgroup has."""
+        return self.tile[1] // COLUMNS // self.sums
 
     @property
     def threads(self) -> int:
@@ -100,7 +124,7 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
     @property
     def sizes_bytes(self) -> int:
         """Bytes of the sizes of groups in shared memory."""
-        return 4 * MOST_GROUPS * self.is_grouped
+        return 4 * MOST_GROUPS * (self.is_grouped or self.by_k)
 
     @property
     def shared_bytes(self) -> int:

@@ -1,4 +1,4 @@
-"""The order of tiles: which tile of which product a block computes next."""
+"""The order of tiles: which tile of which product a block computes next, and which rows of it exist."""
 
 from __future__ import annotations
 
@@ -8,33 +8,35 @@ import numpy as np
 
 from ..primitives.device import ld_global_b32, ld_shared_b32, st_shared_b32
 from .epilogue import inlined
+from .spec import GemmSpec
 
 #: Rows of tiles that blocks compute together, so that they find columns of B in the L2 cache.
-BAND = 8
+_BAND = 8
 
 
-def tiles_of(TALL: int, WIDE: int, GROUPED: bool, THREADS: int) -> tuple[Any, Any, Any]:
-    """Return keep(sizes, ...), find(tile, place, ...) and locate(tile, ...): kernels ask them what to compute.
+def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
+    """Return keep(sizes, ...), find(tile, place, ...), span(place, ...) and locate(tile, ...).
 
-    Args:
-        TALL, WIDE: rows and columns of a tile of the result.
-        GROUPED: whether the sizes of the matrices are in shared memory, and all their rows follow each other.
-        THREADS: threads of a block.
+    Kernels ask them what to compute; the tiles of a cluster of two blocks count as one. The sizes of groups are in
+    shared memory, and all their rows follow each other.
     """
+    TALL, WIDE, THREADS = spec.tile[0] * spec.cluster, spec.tile[1] // spec.sums, spec.threads
+    BAND = _BAND // spec.cluster
+    GROUPED, BY_K = spec.is_grouped, spec.by_k
 
     @inlined
     def keep(sizes, shared, count, thread):
         """Copy the sizes to shared memory, before a barrier of the block, and return their address there."""
-        if GROUPED:
+        if GROUPED or BY_K:
             for matrix in range(thread, count, THREADS):
                 st_shared_b32(shared + 4 * matrix, ld_global_b32(sizes + 4 * matrix))
         return np.int64(shared)
 
     @inlined
     def find(tile, place, m, across, count, sizes):
-        """Return (matrix, its first tile, its first row, its rows) of a tile; `place` is this of an earlier tile.
+        """Return (matrix, its first tile, the first row of its group, the group's rows) of a tile.
 
-        Before the first of several matrices there is one without rows, number -1.
+        `place` is this of an earlier tile. Before the first of several matrices there is one without rows, number -1.
         """
         (matrix, first, start, rows), nothing = place, np.int64(0)
         if GROUPED:
@@ -47,15 +49,26 @@ def tiles_of(TALL: int, WIDE: int, GROUPED: bool, THREADS: int) -> tuple[Any, An
                     tiles = (rows + TALL - 1) // TALL * across
         else:
             tiles = (m + TALL - 1) // TALL * across
-            matrix = tile // tiles
-            first, rows = matrix * tiles, m
+            found = tile // tiles
+            while BY_K and matrix < found:
+                matrix, start = matrix + 1, start + rows
+                rows = np.int64(ld_shared_b32(sizes + 4 * matrix)) if matrix < count else nothing
+                rows = rows if rows < 2**31 else nothing
+            matrix, first, rows = found, found * tiles, rows if BY_K else m
         return matrix, first, start, rows
+
+    @inlined
+    def span(place, m, k):
+        """Return (first row, rows, first element along K, elements along K) of the matrix at a place."""
+        _, _, start, rows = place
+        nothing = np.int64(0)
+        return (nothing, m, start, rows) if BY_K else (start, rows, nothing, k)
 
     @inlined
     def locate(tile, rows, across):
         """Return the first row and column of a tile of a matrix."""
         band, within = tile // (BAND * across), tile % (BAND * across)
-        high = min(BAND, (rows + TALL - 1) // TALL - BAND * band)
+        high = max(min(BAND, (rows + TALL - 1) // TALL - BAND * band), 1)  # 1 after the last tile
         return (BAND * band + within % high) * TALL, within // high * WIDE
 
-    return keep, find, locate
+    return keep, find, span, locate

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from ....base._numba import types
-from .block_state import global_bytes, together
+from .block_state import block, global_bytes, thread, together
 from .emitting import Emitter, composed, generated, literal, ptx, tuple_type
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "quad_reduce",
     "st_global_fragment",
     "st_global_part",
+    "st_shared_part_8bit",
     "unpack_bf16",
     "unpack_f16",
     "unroll",
@@ -436,6 +437,32 @@ def st_global_part(words: Fragment, address: int, pitch: int, columns: int, size
             at = int(address) + 4 * size * j + 8 * half * int(pitch)
             values = np.array([int(x) & 0xFFFFFFFF for x in words[count * k : count * k + count]], np.uint32)
             global_bytes(at, size)[:] = values.view(np.uint8)[:size]
+
+
+def _st_shared_part_8bit(words: Any, address: Any) -> Any:
+    def emit(e: Emitter, value: Any, address: Any) -> None:
+        for k, word in enumerate(e.items(value)):
+            tile, half = k // 2, k % 2
+            place = e.builder.xor(address, e.constant(16 * (tile // 2)))
+            text = f"{{ .reg .b16 t; cvt.u16.u32 t, $1; st.shared.b16 [$0+{512 * half + 8 * (tile % 2)}], t; }}"
+            e.asm(text, [place, word])
+
+    return types.void(words, types.uint32), emit
+
+
+@generated(_st_shared_part_8bit, literals=False, since=(5, 0))
+def st_shared_part_8bit(words: Fragment, address: int) -> None:
+    """Store 64 columns of a fragment of 16 rows to shared memory, as rows of 64 bytes with the swizzle of 64 bytes.
+
+    Args:
+        words: two elements of 8 bits each, as `pack_e4m3` makes them.
+        address: of the thread's first row and column, r = lane / 4: base + 64 r + (16 (r / 2 % 4) + 2 (lane % 4)),
+            where the base is a multiple of 512.
+    """
+    state, number = block(), thread().thread_id
+    for k, word in enumerate(words):
+        at = (int(address) ^ 16 * (k // 4)) + 512 * (k % 2) + 8 * (k // 2 % 2)
+        state.write(slice(at, at + 2), np.array([int(word) & 0xFFFF], np.uint16).view(np.uint8), number, "st_shared")
 
 
 # ---------------------------------------------------------------- conversions
