@@ -247,8 +247,8 @@ def backward(
             operands. They are summed over axes along which an operand broadcasts.
         deterministic: whether the same arrays must give the same bits on every run. Calls with score or mask functions
             then run unfused. cuDNN's kernel needs 2 · batch · heads · queries · keys bytes, which
-            `backward.plan(...).info.workspace_bytes` reports. If that exceeds workspace_limit, heads are processed in slices; with dropout, the call raises UnsupportedError
-            instead.
+            `backward.plan(...).info.workspace_bytes` reports. If that exceeds workspace_limit, heads are processed in
+            slices; with dropout, the call raises UnsupportedError instead.
         out: (dq, dk, dv), or (dq, dk, dv, dbias), and then the gradients of operands: arrays to write the results to,
             with their shapes and dtypes.
 
