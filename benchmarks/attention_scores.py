@@ -112,8 +112,8 @@ def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: boo
     o, stats = forward(*arrays)
     backward: Callable[..., Any] = partial(attention.backward, dy, *arrays, o, stats, **found.options)
     grads = backward()
-    planned: Callable[..., Any] = attention.forward.plan
-    plan = planned(*arrays, **found.options, return_stats=True)
+    function: Any = attention.forward
+    plan = function.plan(*arrays, **found.options, return_stats=True)
     works: dict[bool, dict[str, Callable[[], Any]]] = {
         False: {"ours": partial(forward, *arrays, out=(o, stats))}, True: {"ours": partial(backward, out=grads)},
     }  # fmt: skip
