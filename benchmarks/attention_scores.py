@@ -110,7 +110,8 @@ def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: boo
     dy = numbacc.from_dlpack(do)
     forward: Callable[..., Any] = partial(attention.forward, **found.options, return_stats=True)
     o, stats = forward(*arrays)
-    backward: Callable[..., Any] = partial(attention.backward, dy, *arrays, o, stats, **found.options)
+    gradients: Callable[..., Any] = attention.backward
+    backward = partial(gradients, dy, *arrays, o, stats, **found.options)
     grads = backward()
     function: Any = attention.forward
     plan = function.plan(*arrays, **found.options, return_stats=True)
@@ -120,7 +121,6 @@ def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: boo
     if found.peer == "cuDNN":
         more: dict[str, Any] = {"mask": found.options.get("mask"), "return_stats": True}
         theirs, others = attention.forward(*arrays, **more)
-        gradients: Callable[..., Any] = attention.backward
         own = gradients(dy, *arrays, theirs, others, mask=more["mask"])
         works[False]["cuDNN"] = partial(attention.forward, *arrays, **more, out=(theirs, others))
         works[True]["cuDNN"] = partial(gradients, dy, *arrays, theirs, others, mask=more["mask"], out=own)
