@@ -12,7 +12,7 @@ import numpy as np
 import numbacc
 from numbacc import attention
 
-from . import peers
+from . import attention_scores, peers
 from .harness import RESOLUTION, Report, add_bandwidth, add_host_times, copy_of, gpu_ms
 
 #: What ours may take of the time of torch's backends, at most; two medians of one work differ by RESOLUTION.
@@ -129,6 +129,7 @@ def run(report: Report, *, quick: bool = False) -> None:
         _biased(report, torch, lengths, repeats)
     for shape in narrow_shapes():
         _narrow(report, torch, shape, repeats)
+    attention_scores.run(report, quick=quick)
     _decoding(report, torch, repeats)
     _plans(report)
     if report.wants("host time"):

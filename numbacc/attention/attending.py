@@ -160,8 +160,9 @@ def forward(
     descale_s descale_v Σ_j round(scale_s P[i, j]) v[j], where the scores use descale_q q and descale_k k.
 
     float32 and float64 run unfused: `gemm` computes the matrix products, and numbacc's kernels run between them. 16-bit
-    floats also run unfused where cuDNN does not have a fused kernel, and with score functions and most mask functions.
-    `forward.plan(...).info` shows the backend, "cudnn" or "cublasLt+kernel", and the workspace.
+    floats also run unfused where cuDNN does not have a fused kernel. With score functions and most mask functions they
+    run in numbacc's flash kernels on compute capability 9.0, and otherwise unfused. `forward.plan(...).info` shows the
+    backend, "cudnn", "kernel" or "cublasLt+kernel", and the workspace.
 
     Example:
         >>> q, k = np.zeros((1, 1, 2, 4)), np.zeros((1, 1, 3, 4))
@@ -244,10 +245,10 @@ def backward(
             the sequence length: see deterministic.
         operand_grads: whether to also return the gradients of all operands of floats; or a tuple of the numbers of some
             operands. They are summed over axes along which an operand broadcasts.
-        deterministic: whether the same arrays must give the same bits on every run. cuDNN's kernel then needs
-            2 · batch · heads · queries · keys bytes, which `backward.plan(...).info.workspace_bytes` reports. If that
-            exceeds workspace_limit, heads are processed in slices; with dropout, the call raises UnsupportedError
-            instead.
+        deterministic: whether the same arrays must give the same bits on every run. Calls with score or mask functions
+            then run unfused. cuDNN's kernel needs 2 · batch · heads · queries · keys bytes, which
+            `backward.plan(...).info.workspace_bytes` reports. If that exceeds workspace_limit, heads are processed in
+            slices; with dropout, the call raises UnsupportedError instead.
         out: (dq, dk, dv), or (dq, dk, dv, dbias), and then the gradients of operands: arrays to write the results to,
             with their shapes and dtypes.
 

@@ -83,7 +83,21 @@ def executable(
             return fused_calls.executable(problem, key, close, pairs, fits)
         except UnsupportedError as error:
             untaken = f"{error}; "
+    # The flash kernels need Numba, which is not loaded for NumPy arrays.
+    from . import flash
+
     stage, taken = Stage(problem, key), ""
+    if problem.geometry.batch and flash.runs(problem):
+        taken = flash.build(stage)
+        return Steps(
+            [*stage.steps, *stage.behind],
+            stage.scratch,
+            close,
+            fits,
+            backend="simulator" if simulated() else "kernel",
+            algorithm=taken,
+            deterministic=problem.call.direction == "forward",
+        )
     try:
         if not problem.geometry.batch:
             for name in problem.outputs:

@@ -105,7 +105,7 @@ class ScoreFunction:
         name: for messages.
         count: the number of elements, one for each operand.
         scalar, numpy: (score, *elements, batch, head, query, key) -> (the new score,): for numbers, and for arrays.
-        mask: the traced mask function; None if there is none.
+        score, mask: the traced functions; None for each that does not exist.
         has_score: whether there is a score function.
         has_cells: whether the last element says whether the query sees the key.
     """
@@ -128,10 +128,11 @@ class ScoreFunction:
         exec("\n".join([*lines, f"    return {value}\n"]), space)
         self._function: Callable[..., Any] = space["combined"]
         (self.scalar, self.numpy), _ = meaning_of(self._function, self.name)
-        self.mask, self.has_cells, self.has_score = mask, has_cells, score is not None
+        self.score, self.mask, self.has_cells, self.has_score = score, mask, has_cells, score is not None
         self._derived = self.count - has_cells
         self.digest = f"{self.count} {digest(self.scalar, 'float32', False)}"
         self._gradients: dict[tuple[int, ...], Formula] = {}
+        self._parts: dict[_Traced | None, FusedScore] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ScoreFunction) and self.digest == other.digest
@@ -160,6 +161,18 @@ class ScoreFunction:
             return scalar, vectorized(scalar, name, rounds_numbers=True)
         except TypeError as error:
             raise UnsupportedError(str(error)) from None
+
+    def parts(self, mask: _Traced | None) -> FusedScore:
+        """Return the score function and a mask function apart from each other.
+
+        Args:
+            mask: the traced mask function, or another one that hides the same keys; None if there is none, or if the
+                last element says so.
+        """
+        found = self._parts.get(mask)
+        if found is None:
+            found = self._parts[mask] = _parts(self, mask)
+        return found
 
     def seen(self, scores: tuple[int, int, int, int], operands: Sequence[Any]) -> Any:
         """Return (batch, head, rows) -> the first key that any of these queries sees, and the end of such keys.
@@ -194,6 +207,83 @@ class ScoreFunction:
             found = _shifted(f"attention.score.{self.name}.gradient", scalar, numpy, 2 + self.count)
             self._gradients[wanted] = found
         return found
+
+
+class FusedScore:
+    """A score function and a mask function for kernels that compute scores themselves, and do not store them.
+
+    Attributes:
+        score: the formula of (score, *elements, batch, head, query, key) -> (new score,), or None.
+        mask: the formula of (*elements, batch, head, query, key) -> (whether the query sees the key,), or None if there
+            is none that can be traced.
+        mask_alone: the same without elements; or of (cell, batch, head, query, key), if an array says so.
+        traced_mask: the traced mask function, or None.
+        is_real: whether the score function may get positions as float32, if all elements are floats too.
+    """
+
+    def __init__(
+        self, name: str, score: Formula | None, mask: Formula | None, alone: Formula | None, is_real: bool,
+        traced_mask: _Traced | None,
+    ):  # fmt: skip
+        self.score, self.mask, self.mask_alone, self.is_real, self._name = score, mask, alone, is_real, name
+        self.traced_mask = traced_mask
+
+    @cached_property
+    def slopes(self) -> Formula | None:
+        """The formula of (dS, score, *elements, batch, head, query, key) -> gradients of score and elements.
+
+        Raises:
+            UnsupportedError: a derivative is unknown; the message names the line.
+        """
+        if self.score is None:
+            return None
+        try:
+            count = self.score.function.__code__.co_argcount - len(POSITION)
+            scalar = backward(self.score.function, self._name, wanted=count)
+        except TypeError as error:
+            raise UnsupportedError(str(error)) from None
+        return Formula(f"attention.score.{self._name}.slopes", scalar)
+
+
+def _parts(function: ScoreFunction, mask: _Traced | None) -> FusedScore:
+    own = [f"x{k}" for k in range(function.count - function.has_cells)]
+
+    def formula(what: str, given: Sequence[str], text: str, called: Any = None) -> Formula:
+        space: dict[str, Any] = {"function": called}
+        exec(f"def {what}({', '.join([*given, *POSITION])}):\n    return {text}\n", space)
+        return Formula(f"attention.{what}.{function.name}", meaning_of(space[what], function.name)[0].scalar)
+
+    score, is_real, seen, alone = None, True, None, None
+    if function.score is not None:
+        text = f"function({', '.join(['score', *POSITION, *own])})"
+        score = formula("score", ["score", *own], text, function.score.function)
+        is_real = _takes_real_positions(function.score)
+    if function.has_cells:
+        alone = formula("mask", ["cell"], "cell != 0")
+    elif mask is not None:
+        text = f"function({', '.join(POSITION)})"
+        seen, alone = (formula("mask", given, text, mask.function) for given in (own, []))
+    return FusedScore(function.name, score, seen, alone, is_real, mask)
+
+
+def _takes_real_positions(part: _Traced) -> bool:
+    """Return whether a score function computes the same from positions that are float32, if they are below 2^17.
+
+    It may add and compare them, and combine them with floats.
+    """
+    trace, ways = traced(part.function)
+    whole = {id(each) for each in trace.arguments[1 : 1 + len(POSITION)]}
+    for symbol in order([one for taken, results in ways for one in (*(each for each, _ in taken), *results)]):
+        parts = [each for each in symbol.parts if isinstance(each, Symbol)]
+        if not any(id(each) in whole for each in parts):
+            continue
+        others = [each for each in symbol.parts if not (isinstance(each, Symbol) and id(each) in whole)]
+        are_whole = all(type(each) is int and abs(each) < 2**17 for each in others)
+        if symbol.made in ("+", "-", "neg", math.fabs) and are_whole:
+            whole.add(id(symbol))
+        elif symbol.made not in (*COMPARED, "/") and (are_whole or symbol.made not in ("+", "-", "*")):
+            return False
+    return True
 
 
 def _range(some: Any, size: int, most: int) -> tuple[int, int]:
@@ -322,7 +412,7 @@ def parsed(
         raise OptionError(f"operands has {len(arrays)} arrays; {taker} after (score, batch, head, query, key)")
     own = _wanted(gradients, arrays)
     if one is None and other is not None and other.error is None:
-        instead = _named(other, *scores()[2:])
+        instead = named_mask(other, *scores()[2:])
         if instead is not None:
             return None, [], instead[0]
     has_cells = other is not None and other.error is not None
@@ -361,12 +451,31 @@ def _wanted(given: Any, arrays: Sequence[Any]) -> tuple[int, ...]:
 # ---------------------------------------------------------------- masks that have a name
 
 
+@lru_cache(maxsize=256)
+def band_function(lower: int, upper: int | None) -> _Traced:
+    """Return a mask function: a query sees the keys `lower` to `upper` after its own number."""
+
+    def after(batch: Any, head: Any, query: Any, key: Any) -> Any:
+        return key - query >= lower
+
+    def within(batch: Any, head: Any, query: Any, key: Any) -> Any:
+        return lower <= key - query <= upper
+
+    return _Traced(after if upper is None else within, "mask")  # type: ignore[arg-type]
+
+
+def depends_on(part: _Traced | None) -> tuple[bool, bool]:
+    """Return whether a mask function reads the numbers of batch element and head."""
+    used = set() if part is None else _used(part)
+    return "batch" in used, "head" in used
+
+
 #: Operations whose results are integers if their operands are.
 _WHOLE = ("+", "-", "*", "//", "%", "neg", math.fabs)
 
 
 @lru_cache(maxsize=256)
-def _named(part: _Traced, queries: int, keys: int) -> tuple[Any] | None:
+def named_mask(part: _Traced, queries: int, keys: int) -> tuple[Any] | None:
     """Return the named mask, or None, that equals a mask function, in a tuple; None if there is none.
 
     If the function depends only on the distance of query and key, its values for all distances show it.

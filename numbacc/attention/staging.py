@@ -368,3 +368,53 @@ def bounds(problem: AttentionProblem) -> tuple[int, int, int]:
         _NOWHERE if band.upper is None else band.upper,
         int(band.bottom_right),
     )
+
+
+# ---------------------------------------------------------------- packed sequences and pages
+
+
+def unpacked(stage: Stage, name: str) -> None:
+    """Copy an input to (batch, heads, longest length, elements), with zeros after the end of each sequence."""
+    found, source = stage.problem.geometry, stage.arrays[name]
+    length = found.queries if name in ("q", "do", "o") else found.keys
+    heads, width = source.lies.shape[1], source.lies.shape[3]
+    target = stage.part(name, (found.batch, heads, length, width), source.lies.dtype)
+    _move(stage, "unpage" if found.page > 0 and name in ("k", "v") else "unpack", name, source, target)
+
+
+def packed(stage: Stage, name: str) -> None:
+    """Make scratch memory for an output, (batch, heads, longest length, elements), and pack it at the end."""
+    found, own = stage.problem.geometry, stage.arrays[name]
+    whole = own
+    if own.lies.strides[1:] != dense(own.lies.shape, own.lies.dtype, stage.device).strides[1:]:
+        whole = stage.returned(name)
+    stage.zero(whole)
+    length = found.queries if name in ("out", "dq") else found.keys
+    made = stage.part(name, (found.batch, own.lies.shape[1], length, own.lies.shape[3]), own.lies.dtype)
+    steps = stage.steps
+    stage.steps = []
+    _move(stage, "pack", name, made, whole)
+    stage.behind[:0], stage.steps = stage.steps, steps
+
+
+def _move(stage: Stage, algorithm: str, name: str, source: Array, target: Array) -> None:
+    found = stage.problem.geometry
+    which = "q" if name in ("q", "do", "o", "out", "dq") else "kv"
+    inputs = {"source": source, "lengths": stage.arrays[f"lengths_{which}"]}
+    steps: dict[str, Sequence[int]] = {
+        "source": steps_of(source),
+        "lengths": (1, 0, 0, 0),
+        "target": steps_of(target),
+    }
+    rows = source if algorithm == "pack" else target
+    numbers = [*rows.lies.shape, rows.lies.size]
+    if algorithm == "unpage":
+        table = stage.part(f"table_{name}", (found.batch, found.pages), np.int32)
+        stage.map(clamped(0, found.sheets - 1), stage.arrays[f"page_table_{name}"], table)
+        inputs["table"], steps["table"] = table, (found.pages, 0, 1, 0)
+        numbers.append(found.page)
+    elif found.is_packed:
+        inputs["starts"], steps["starts"] = stage.starts(name, 1, np.int64), (1, 0, 0, 0)
+    compute = stage.problem.compute.name
+    blocks = stage.flat(rows.lies.size)
+    stage.kernel(algorithm, inputs, {"target": target}, steps, numbers, *blocks, compute=compute)

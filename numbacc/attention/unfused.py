@@ -28,14 +28,13 @@ from ..base.layout import Layout, layout, view
 from ..functions.formula import COPY, Formula
 from ..gemm.plan import MatmulPlan
 from ..gemm.problem import GemmCall as Product
-from ..kernels.attention.varlen import clamped
 from ..kernels.elementwise.launch import MapExecutable, MapTask
 from ..libraries.products import bits
 from ..runtime.launch_order import MAX_THREADS
 from . import slices
 from .problem import AttentionProblem, scalars_of
 from .slices import PRODUCTS, Slice
-from .staging import Array, Stage, Unchecked, bounds, dense, steps_of
+from .staging import Array, Stage, Unchecked, bounds, dense, packed, steps_of, unpacked
 
 #: Output -> the input of the same form.
 _GRADIENTS = {"dq": "q", "dk": "k", "dv": "v"}
@@ -117,15 +116,11 @@ class Unfused:
 
     def _bring(self, name: str) -> None:
         """Put an input where products can use it: a matrix for each key head."""
-        stage, found = self._stage, self._problem.geometry
+        stage = self._stage
         source = stage.arrays[name]
         if self._problem.has_lengths:
             # Elements after a sequence's end may be NaN, and must not be multiplied by a weight of 0.
-            length = self._rows if name in ("q", "do", "o") else self._keys
-            heads, width = source.lies.shape[1], source.lies.shape[3]
-            target = stage.part(name, (found.batch, heads, length, width), source.lies.dtype)
-            is_paged = found.page > 0 and name in ("k", "v")
-            self._move("unpage" if is_paged else "unpack", name, source, target)
+            unpacked(stage, name)
         elif not self._fits(source.lies, name in ("q", "do", "o")):
             stage.copied(name)
 
@@ -134,40 +129,9 @@ class Unfused:
         stage, found = self._stage, self._problem.geometry
         own = stage.arrays[name]
         if found.is_packed:
-            whole = own
-            if own.lies.strides[1:] != dense(own.lies.shape, own.lies.dtype, stage.device).strides[1:]:
-                whole = stage.returned(name)
-            stage.zero(whole)
-            length = self._rows if name in ("out", "dq") else self._keys
-            made = stage.part(name, (found.batch, own.lies.shape[1], length, own.lies.shape[3]), own.lies.dtype)
-            steps = stage.steps
-            stage.steps = []
-            self._move("pack", name, made, whole)
-            stage.behind[:0], stage.steps = stage.steps, steps
+            packed(stage, name)
         elif not self._fits(own.lies, name in ("out", "dq")):
             stage.returned(name)
-
-    def _move(self, algorithm: str, name: str, source: Array, target: Array) -> None:
-        stage, found = self._stage, self._problem.geometry
-        which = "q" if name in ("q", "do", "o", "out", "dq") else "kv"
-        inputs = {"source": source, "lengths": stage.arrays[f"lengths_{which}"]}
-        steps: dict[str, Sequence[int]] = {
-            "source": steps_of(source),
-            "lengths": (1, 0, 0, 0),
-            "target": steps_of(target),
-        }
-        rows = source if algorithm == "pack" else target
-        numbers = [*rows.lies.shape, rows.lies.size]
-        if algorithm == "unpage":
-            table = stage.part(f"table_{name}", (found.batch, found.pages), np.int32)
-            stage.map(clamped(0, found.sheets - 1), stage.arrays[f"page_table_{name}"], table)
-            inputs["table"], steps["table"] = table, (found.pages, 0, 1, 0)
-            numbers.append(found.page)
-        elif found.is_packed:
-            inputs["starts"], steps["starts"] = stage.starts(name, 1, np.int64), (1, 0, 0, 0)
-        compute = self._problem.compute.name
-        blocks = stage.flat(rows.lies.size)
-        stage.kernel(algorithm, inputs, {"target": target}, steps, numbers, *blocks, compute=compute)
 
     def _fits(self, lies: Layout, has_groups: bool) -> bool:
         """Return whether the heads that share one key head form one row-major matrix."""

@@ -110,6 +110,29 @@ def square_root(x):
     return math.sqrt(x)
 
 
+def hyperbolic_tangent(x):
+    """Return tanh x."""
+    return math.tanh(x)
+
+
+def hyperbolic_tangent_rough(x):
+    """Return tanh x with a relative error below 2e-6, without a branch: its series near 0, else 1 - 2/(e^2x + 1)."""
+    s = x * x
+    near = x + x * s * (s * (0.13333333333333333 - 0.05396825396825397 * s) - 0.3333333333333333)
+    far = 1.0 - 2.0 * reciprocal_approximate(exp2_rough(2.8853900817779268 * x) + 1.0)
+    return near if math.fabs(x) < 0.25 else far
+
+
+def hyperbolic_cosine(x):
+    """Return cosh x."""
+    return math.cosh(x)
+
+
+def hyperbolic_cosine_rough(x):
+    """Return cosh x, without a branch."""
+    return 0.5 * exp2_rough(1.4426950408889634 * x) + 0.5 * exp2_rough(-1.4426950408889634 * x)
+
+
 def square_root_by_products(x):
     """Return √x in float32. It is ptxas's expansion, without its branch for very small numbers and infinity.
 

@@ -22,7 +22,7 @@ GROUPS = [
     # Those that take long come first.
     "test_attention.py test_attention_errors.py test_attention_order.py test_attention_sequences.py "
     "test_attention_float8.py test_attention_biases.py test_attention_fused.py test_attention_versions.py "
-    "test_attention_slices.py test_score_functions.py test_attention_parts.py test_flash_kernels.py",
+    "test_attention_slices.py test_score_functions.py test_attention_parts.py test_flash_kernels.py test_flash.py",
     "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py "
     "test_conv_depthwise.py test_conv_turned.py test_conv_windows.py test_conv_depth.py test_conv_few_channels.py "
     "test_conv_copies.py test_conv_interleaved.py",

@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 from ...base.keywords import define
-from ..arithmetic import quotient, square_root
+from ..arithmetic import hyperbolic_cosine, hyperbolic_tangent, quotient, square_root
 from ..division import floor_divide, fmod_of_floats, remainder
 from .captured import Refused
 from .derivatives import one_if
@@ -88,7 +88,8 @@ class Text:
 #: Operators and functions -> the functions to call instead. Numba's % and // give NaN for infinities. For the others,
 #: kernels have faster versions if results are narrow.
 _CALLED: dict[Any, Any] = {
-    "%": remainder, "//": floor_divide, "/": quotient, math.fmod: fmod_of_floats, math.sqrt: square_root
+    "%": remainder, "//": floor_divide, "/": quotient, math.fmod: fmod_of_floats, math.sqrt: square_root,
+    math.tanh: hyperbolic_tangent, math.cosh: hyperbolic_cosine,
 }  # fmt: skip
 
 

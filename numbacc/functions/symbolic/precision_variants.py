@@ -77,6 +77,8 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
             plain.inverse: "inverse_approximate",
             plain.square_root: "sqrt_approximate",
             plain.quotient: "quotient_approximate",
+            plain.hyperbolic_cosine: plain.hyperbolic_cosine_rough,
+            plain.hyperbolic_tangent: plain.hyperbolic_tangent_rough,
             plain.log1p_of_share: plain.log1p_of_share_degree_10,
             plain.normal_tail: plain.normal_tail_degree_7,
             division.floor_divide_narrow: division.floor_divide_rough,

@@ -18,7 +18,7 @@ from ..primitives.device.attention_tiles import ld_int32, map_tile, red_fragment
 from ..primitives.device.emitting import composed
 from .flash_gradients import adding, chain
 from .flash_scores import scoring, starts_of, tiles_of
-from .flash_spec import BLOCK, ROW, ROWS, WIDE, FlashSpec
+from .flash_spec import BLOCK, BLOCK_WORDS, ROW, ROWS, WIDE, FlashSpec
 
 
 def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
@@ -28,7 +28,7 @@ def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
         *[("tensor_map", None)] * 6,
         *[("int64", None)] * 2,
         *arrays,
-        *[("int64", None)] * 13,
+        *[("int64", None)] * 14,
         *[("float32", None)] * 2,
     ]
 
@@ -41,16 +41,17 @@ def make(spec: FlashSpec) -> Any:
     STAGE, K, V = 2 * TILE + 1024, 0, PARTS * BRICK
     RING, STATS = 2 * PARTS * BRICK, 2 * TILE
     SCORES = RING + 2 * STAGE  # gradients of scores, twice: 128 keys of 64 queries
-    BARRIERS, PITCH = SCORES + 2 * ROW * BLOCK, 4 * D
+    BARRIERS, DQ_BYTES = SCORES + 2 * ROW * BLOCK, 4 * WIDE * HIGH
     BY_ROWS, DOWN, DOWN_K = (device.wgmma_descriptor(128, leading, 1024) for leading in (16, OWN, BRICK))
+    ALL, HAS_BITS = np.int32(-1), spec.has_bits
     HAS_SCORE, HAS_MAP, HAS_LENGTHS, CAUSAL = spec.score is not None, spec.has_map, spec.has_lengths, spec.is_causal
     # Products for dQ: each warpgroup has half of the columns, or (D = 64) half of the keys.
-    DQ_STEPS, DQ_A, DQ_B, DQ_COLUMNS = (8, 0, BRICK, WIDE) if PARTS == 2 else (4, OWN, OWN, 0)
+    DQ_STEPS, DQ_A, DQ_B = (8, 0, BRICK) if PARTS == 2 else (4, OWN, OWN)
     multiply, pack = (
         (device.wgmma_bf16, device.pack_bf16) if spec.dtype == "bfloat16" else (device.wgmma_f16, device.pack_f16)
     )
     score, partial_score, tile_at = scoring(spec, False), scoring(spec, True), tiles_of(spec, HIGH)
-    starts_at, ends_at = starts_of(max(len(spec.operands), 1)), starts_of(max(len(spec.gradients), 1))
+    starts_at, ends_at = starts_of(spec.operands), starts_of([("", along) for _, along in spec.gradients])
     graded, partial_graded, add_sums = chain(spec, False), chain(spec, True), adding(spec, TILES)
 
     @composed
@@ -64,10 +65,6 @@ def make(spec: FlashSpec) -> Any:
     @composed
     def times(x, y):
         return x * y
-
-    @composed
-    def dq_of_thread(dq, group, row, lane):
-        return dq + row * PITCH + 4 * group * DQ_COLUMNS + 8 * (lane & 3)
 
     @composed
     def multiply_part(part, sums, a, b):
@@ -99,8 +96,8 @@ def make(spec: FlashSpec) -> Any:
 
     def kernel(
         map_q, map_k, map_v, map_do, map_dk, map_dv, prepared, dq, addresses, batch_steps, head_steps, query_steps,
-        key_steps, ends, end_batches, end_heads, end_queries, end_keys, counts, lists, map_batch, map_head, map_width,
-        lengths_q, lengths_kv, rows, keys, heads, group_heads, shift, right, scale, factor,
+        key_steps, ends, end_batches, end_heads, end_queries, end_keys, counts, lists, bits, map_batch, map_head,
+        map_width, lengths_q, lengths_kv, rows, keys, heads, group_heads, shift, right, scale, factor,
     ):  # fmt: skip
         group, thread, lane = device.warp_uniform(cuda.threadIdx.x >> 7), cuda.threadIdx.x & 127, cuda.threadIdx.x & 31
         shared = device.dynamic_shared()
@@ -148,7 +145,11 @@ def make(spec: FlashSpec) -> Any:
             query, key = top + 2 * (lane & 3), own + row
             starts = starts_at(addresses, batch_steps, head_steps, batch, head)
             where = (query, key, batch, head, starts, query_steps, key_steps, scale, queries - query, keys - key)
-            given = where + (query + shift - key,)
+            words = (ALL, ALL)
+            if HAS_BITS and is_listed > 0:
+                place = (batch_row + head * map_head) * map_width * BLOCK_WORDS + tile * (BLOCK_WORDS // 2)
+                words = (ld_int32(bits + 4 * (place + cuda.threadIdx.x)), ALL)
+            given = where + (query + shift - key, words)
             s = device.wgmma_wait_group(s, PARTS)
             y = s
             if is_partial:
@@ -157,9 +158,11 @@ def make(spec: FlashSpec) -> Any:
                 y = device.fragment_map_positions(score, s, TILES, given)
             stats = at + STATS + 8 * (lane & 3)
             p = map_tile(probability, (y,), (stats, stats + 256), TILES, (factor,))[0]
+            # dV is computed while this warpgroup computes dS.
+            dv = multiply(dv, pack(p), DOWN + ((at + TILE) >> 4), STEPS, 0, 128, 0, 1)
             # Without a branch here, the compiler would wait for dP before it computes P; the same below.
             device.mbarrier_wait_parity(done, step >> 1 & 1)
-            dp = device.wgmma_wait_group(dp, 0)
+            dp = device.wgmma_wait_group(dp, 1)
             ds = map_tile(slope, (p, dp), (stats + 512,), TILES, ())[0]
             if HAS_SCORE:
                 to = ends_at(ends, end_batches, end_heads, batch, head)
@@ -171,11 +174,12 @@ def make(spec: FlashSpec) -> Any:
                 ds = found[0]
                 add_sums(found, to, end_keys, key, keys - key, lane)
             words = pack(ds)
-            dv = multiply(dv, pack(p), DOWN + ((at + TILE) >> 4), STEPS, 0, 128, 0, 1)
             store_bricks(shared + SCORES + stage * BRICK + group * OWN + place_of_row, words, OWN)
             device.fence_proxy_async()
             device.bar_sync(1, 256)  # dS is there; and both warpgroups have finished the tile before, and its stage
-            target = dq_of_thread(dq, group, row, lane) + ((batch * heads + head) * all_tiles + tile) * (HIGH * PITCH)
+            target = dq + 16 * thread + ((batch * heads + head) * all_tiles + tile) * (4 * D * HIGH)
+            if PARTS == 2:
+                target += group * DQ_BYTES
             head, k = advance(head, k + 1, last, tiles, counts, batch_row, map_head)
             if cuda.threadIdx.x == 0 and head < last:
                 tile = begin + tile_at(k, lists + 4 * (batch_row + head * map_head) * map_width)[0]
@@ -186,7 +190,7 @@ def make(spec: FlashSpec) -> Any:
             sums = multiply(device.fill_fragment(0.0, SUMS), a, b, DQ_STEPS, 128, 128, 1, 1)
             dk = multiply(dk, words, DOWN + (at >> 4), STEPS, 0, 128, 0, 1)
             sums = device.wgmma_wait_group(sums, 1)
-            red_fragment(sums, target, PITCH, TILES)
+            red_fragment(sums, target, 16 * 128)
             device.mbarrier_wait_parity(done, step >> 1 & 1)
             dk, dv = device.wgmma_wait_group(dk, 0), device.wgmma_wait_group(dv, 0)
             step += 1

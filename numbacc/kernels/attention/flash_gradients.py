@@ -11,7 +11,7 @@ from ..primitives.device.collectives import shfl_bfly
 from ..primitives.device.emitting import composed
 from ..primitives.device.fragments import fragment_reduce_rows, quad_reduce
 from ..primitives.specialize import specialize
-from .flash_scores import INDICES, PLACE, loads_of
+from .flash_scores import loads_of, place_of, positions_of
 from .flash_spec import FlashSpec
 
 __all__ = ["adding", "chain"]
@@ -22,7 +22,7 @@ def chain(spec: FlashSpec, is_partial: bool) -> Any:
 
     It is f(x, dy, key, query, first_query, first_key, batch, head, starts, query_steps, key_steps, scale, rows,
     columns, ends, end_queries, end_keys) -> (dx, ...). `ends` are addresses of the gradients of operands. Gradients of
-    kind "each" are added there; those of the other kinds are returned.
+    arrays with an element for each query are added there; the others are returned.
     """
     lines = [
         "def graded(x, dy, key, query, first_query, first_key, batch, head, starts, query_steps, key_steps, scale,",
@@ -35,11 +35,11 @@ def chain(spec: FlashSpec, is_partial: bool) -> Any:
         slopes = specialize(spec.slopes.function, "float32", True, inline=True)
         space = {"slopes": slopes, "real": np.float32, "ZERO": np.float32(0), "red_add": red_add}
         loads, elements = loads_of(spec, is_partial, space)
-        lines += [*loads, f"    found = slopes(dy, x * scale, {elements}{INDICES})"]
+        lines += [*loads, f"    found = slopes(dy, x * scale, {elements}{positions_of(spec)})"]
         results = ["real(found[0])"]
-        for k, (operand, kind) in enumerate(spec.gradients):
-            if kind == "each":
-                place = PLACE.format(queries="end_queries", keys="end_keys", k=k)
+        for k, (operand, along) in enumerate(spec.gradients):
+            if along[0] != "0":
+                place = place_of(along, k, 4, ("query", "key"), ("end_queries", "end_keys"))
                 # Where the score has no gradient, as beyond the arrays, there is nothing to add.
                 lines += ["    if dy != ZERO:", f"        red_add(ends[{k}] + {place}, real(found[{1 + operand}]))"]
             else:
@@ -51,7 +51,7 @@ def chain(spec: FlashSpec, is_partial: bool) -> Any:
 
 
 def adding(spec: FlashSpec, tiles: int) -> Any:
-    """Return the device function that adds a tile's gradients of operands of kinds "head" and "key".
+    """Return the device function that adds a tile's gradients of operands that are the same for all queries.
 
     It is f(found, ends, end_keys, key, columns, lane): `found` are the results of `chain` for all numbers of a thread.
     """
@@ -79,12 +79,12 @@ def adding(spec: FlashSpec, tiles: int) -> Any:
             red_add(address, total)
 
     lines, taken = ["def add_sums(found, ends, end_keys, key, columns, lane):", "    pass"], 1
-    for k, (_, kind) in enumerate(spec.gradients):
-        if kind == "key":
+    for k, (_, along) in enumerate(spec.gradients):
+        if along[0] == "0" and along[1] != "0":
             lines.append(f"    add_by_key(found[{taken}], ends[{k}], end_keys[{k}], key, columns, lane)")
-        elif kind == "head":
+        elif along == "00":
             lines.append(f"    add_by_head(found[{taken}], ends[{k}], lane)")
-        taken += kind != "each"
+        taken += along[0] == "0"
     space = {"add_by_key": add_by_key, "add_by_head": add_by_head}
     exec("\n".join([*lines, ""]), space)
     return composed(space["add_sums"])

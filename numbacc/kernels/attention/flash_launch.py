@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from ...base.dtypes import TABLE
 from ...runtime import tensor_maps
 from ...runtime.launch_order import AddressOf, MapOf, TensorOrder
 from .flash_spec import BLOCK, ROWS, WIDE, FlashSpec
@@ -46,15 +47,18 @@ class BlockMap(NamedTuple):
     of a list is 1.
 
     Attributes:
-        counts: number of the int32 array with the length of each list.
-        lists: number of the int32 array of the lists, each `width` long.
+        counts: the int32 array with the length of each list: an AddressOf, or an address.
+        lists: the same for the int32 array of the lists, each `width` long.
         steps: rows from one batch element and head to the next; 0 where the map broadcasts.
+        width: blocks of a row.
+        bits: the int32 array of the bits of all blocks, see `flash_blocks`, or 0. It replaces the mask.
     """
 
-    counts: int
-    lists: int
+    counts: Any
+    lists: Any
     steps: tuple[int, int]
     width: int
+    bits: Any = 0
 
 
 class FlashProblem(NamedTuple):
@@ -62,7 +66,7 @@ class FlashProblem(NamedTuple):
 
     Attributes:
         dtype: of all matrices.
-        shape: (batch, heads, heads of keys and values, queries, keys, head dimension).
+        shape: (batch, heads, heads of keys and values, queries, keys, head dimension). Arrays may have fewer elements.
         scale: factor of the scores, positive.
         score, slopes, mask: as in `FlashSpec`.
         is_causal: whether a query sees only keys up to its own position + shift + right (keys - queries).
@@ -71,6 +75,9 @@ class FlashProblem(NamedTuple):
         gradients: (operand, float32 array of its gradient), to which the backward kernel adds.
         blocks: lists of blocks, or None.
         lengths: numbers of the int32 arrays of queries and keys of each batch element, or None.
+        widths: elements of a query or key, and of a value: multiples of 8, at most the head dimension; None if they
+            are equal to it.
+        is_real: as in `FlashSpec`.
     """
 
     dtype: str
@@ -86,28 +93,40 @@ class FlashProblem(NamedTuple):
     gradients: tuple[tuple[int, Elements], ...] = ()
     blocks: BlockMap | None = None
     lengths: tuple[int, int] | None = None
+    widths: tuple[int, int] | None = None
+    is_real: bool = True
+
+    @property
+    def stats_step(self) -> int:
+        """Bytes from the largest score of a row to log(sum of exp(score - largest)); 0 if their sum is stored."""
+        batch, heads, _, queries, *_ = self.shape
+        return 4 * batch * heads * queries if self.score is not None else 0
 
 
 def supports(problem: FlashProblem, direction: str) -> bool:
     """Return whether the kernel computes a problem. Its matrices need aligned addresses and steps, too."""
-    return problem.dtype in DTYPES and problem.shape[5] in HEAD_DIMS[direction] and problem.scale > 0
+    is_scaled = problem.scale > 0 or problem.score is not None
+    return problem.dtype in DTYPES and problem.shape[5] in HEAD_DIMS[direction] and is_scaled
 
 
 def spec_of(problem: FlashProblem, direction: str) -> FlashSpec:
     """Return the spec of a kernel."""
-    gradients = tuple([(number, _kind(each)) for number, each in problem.gradients])
-    gradients = gradients if direction == "backward" else ()
+    if direction in ("prepare", "finish"):
+        return FlashSpec(direction, problem.dtype, problem.shape[5], problem.score if direction == "prepare" else None)
+    is_backward = direction == "backward"
     return FlashSpec(
-        direction, problem.dtype, problem.shape[5], problem.score,
-        problem.slopes if direction == "backward" else None, problem.mask,
-        tuple([each.dtype for each in problem.operands]), gradients, problem.is_causal, problem.blocks is not None,
-        problem.lengths is not None,
+        direction, problem.dtype, problem.shape[5], problem.score, problem.slopes if is_backward else None,
+        problem.mask, tuple([(each.dtype, _along(each)) for each in problem.operands]),
+        tuple([(number, _along(each)) for number, each in problem.gradients]) if is_backward else (),
+        problem.is_real, problem.is_causal, problem.blocks is not None,
+        problem.blocks is not None and problem.blocks.bits != 0, problem.lengths is not None,
     )  # fmt: skip
 
 
-def _kind(view: Elements) -> str:
-    along_queries, along_keys = view.steps[2:]
-    return "each" if along_queries else "key" if along_keys else "head"
+def _along(view: Elements) -> str:
+    """Return the letters of `FlashSpec.operands`."""
+    adjacent = TABLE[view.dtype].itemsize
+    return "".join("0" if not step else "1" if step == adjacent else "n" for step in view.steps[2:])
 
 
 def forward_order(
@@ -116,23 +135,28 @@ def forward_order(
     """Return the launch of the forward pass.
 
     Args:
-        stats: number of a contiguous float32 array (2, batch, heads, queries). The kernel stores the row maximum in
-            base 2 (the maximum of score * log2 e, or 0 if the row sees no key), and the sum of
-            exp2(score * log2 e - maximum).
+        stats: number of a contiguous float32 array (2, batch, heads, queries): the largest score of each row, and
+            log(sum of exp(score - largest)); -inf and 0 if the row sees no key. Without a score function,
+            (batch, heads, queries): their sum.
     """
     spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "forward"), problem.shape
-    grid = -(-queries // spec.queries) * batch * heads
+    items = -(-queries // spec.queries) * batch * heads
     parameters = (
         _map(problem, q, heads, queries, ROWS), _map(problem, k, kv_heads, keys, spec.keys),
-        _map(problem, v, kv_heads, keys, spec.keys), _map(problem, out, heads, queries, ROWS), AddressOf(stats),
-        *_elements(problem.operands), *_rest(problem), 4 * batch * heads * queries, *scales(problem),
+        _map(problem, v, kv_heads, keys, spec.keys, 1), _map(problem, out, heads, queries, ROWS, 1), AddressOf(stats),
+        *_elements(problem.operands), *_rest(problem), items, problem.stats_step, *scales(problem),
     )  # fmt: skip
-    return TensorOrder(spec, device, (grid, 1, 1), (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
+    return TensorOrder(spec, device, (items, 1, 1), (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
 
 
-def _map(problem: FlashProblem, view: Matrices, heads: int, rows: int, high: int) -> MapOf:
-    shape, steps = (problem.shape[0], heads, rows, problem.shape[5]), (*view.steps, 2)
+def _map(problem: FlashProblem, view: Matrices, heads: int, rows: int, high: int, which: int = 0) -> MapOf:
+    """Return the tensor map of queries or keys (0), or of values or results (1). The engine reads 0 beyond them."""
+    shape, steps = (problem.shape[0], heads, rows, _width(problem, which)), (*view.steps, 2)
     return MapOf(view.number, tensor_maps.fields_of(problem.dtype, 2, shape, steps, (1, 1, high, WIDE), 128))
+
+
+def _width(problem: FlashProblem, which: int) -> int:
+    return problem.shape[5] if problem.widths is None else problem.widths[which]
 
 
 def _elements(views: tuple[Elements, ...]) -> list[list[Any]]:
@@ -146,7 +170,9 @@ def _rest(problem: FlashProblem) -> list[Any]:
     """Return the parameters for lists of blocks, lengths, sizes and the causal mask."""
     _, heads, kv_heads, queries, keys, _ = problem.shape
     found, lengths = problem.blocks, problem.lengths
-    lists = [0] * 5 if found is None else [AddressOf(found.counts), AddressOf(found.lists), *found.steps, found.width]
+    lists: list[Any] = [0] * 6
+    if found is not None:
+        lists = [found.counts, found.lists, found.bits, *found.steps, found.width]
     sizes = [0, 0] if lengths is None else [AddressOf(lengths[0]), AddressOf(lengths[1])]
     return [*lists, *sizes, queries, keys, heads, heads // kv_heads, problem.shift, problem.right]
 
@@ -180,13 +206,14 @@ def backward_order(
         prepared: number of the array that `prepare_order` fills.
         dq: number of a contiguous float32 array (batch, heads, queries rounded up to a multiple of 128, head dim).
             The kernel adds the gradient of queries divided by the scale; `finish_order` multiplies and converts it.
+            64 queries lie as the kernel's threads have them: 64 columns, then 8 columns, then four numbers of a thread.
     """
     spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "backward"), problem.shape
     grid = rows_of(keys) * batch * kv_heads
     parameters = (
         _map(problem, q, heads, queries, ROWS), _map(problem, k, kv_heads, keys, BLOCK),
-        _map(problem, v, kv_heads, keys, BLOCK), _map(problem, dout, heads, queries, ROWS),
-        _map(problem, dk, kv_heads, keys, ROWS), _map(problem, dv, kv_heads, keys, ROWS),
+        _map(problem, v, kv_heads, keys, BLOCK, 1), _map(problem, dout, heads, queries, ROWS, 1),
+        _map(problem, dk, kv_heads, keys, ROWS), _map(problem, dv, kv_heads, keys, ROWS, 1),
         AddressOf(prepared), AddressOf(dq), *_elements(problem.operands),
         *_elements(tuple([view for _, view in problem.gradients])), *_rest(problem), *scales(problem),
     )  # fmt: skip
@@ -209,15 +236,16 @@ def prepare_order(
     steps = [AddressOf(out.number), *out.steps, AddressOf(dout.number), *dout.steps]
     parameters = (
         *steps, AddressOf(stats), AddressOf(prepared), AddressOf(dq), queries, rows_of(queries) * BLOCK, heads,
-        4 * batch * heads * queries,
+        problem.stats_step, _width(problem, 1),
     )  # fmt: skip
-    return TensorOrder(spec, device, (count // 8, 1, 1), (spec.threads, 1, 1), (1, 1, 1), 0, parameters)
+    grid = count * problem.shape[5] // 8 // spec.threads
+    return TensorOrder(spec, device, (grid, 1, 1), (spec.threads, 1, 1), (1, 1, 1), 0, parameters)
 
 
 def finish_order(problem: FlashProblem, sums: int, dq: Matrices, device: int) -> TensorOrder:
     """Return the launch that multiplies the sums of gradients of queries by the scale, and converts them."""
     spec, (batch, heads, _, queries, *_) = spec_of(problem, "finish"), problem.shape
-    count = batch * heads * queries
+    count = batch * heads * rows_of(queries) * BLOCK // 2
     parameters = (
         AddressOf(sums),
         AddressOf(dq.number),
@@ -226,6 +254,60 @@ def finish_order(problem: FlashProblem, sums: int, dq: Matrices, device: int) ->
         rows_of(queries) * BLOCK,
         heads,
         count,
+        _width(problem, 0),
         problem.scale,
     )
-    return TensorOrder(spec, device, (-(-count // 8), 1, 1), (spec.threads, 1, 1), (1, 1, 1), 0, parameters)
+    grid = count * problem.shape[5] // 8 // spec.threads
+    return TensorOrder(spec, device, (grid, 1, 1), (spec.threads, 1, 1), (1, 1, 1), 0, parameters)
+
+
+# ---------------------------------------------------------------- lists of blocks
+
+
+def map_shape(
+    scores: tuple[int, int, int, int], dependent: tuple[bool, bool], is_backward: bool
+) -> tuple[int, int, int, int]:
+    """Return the shape of the states of all blocks: batch and heads, or 1, then rows and columns of blocks.
+
+    Args:
+        scores: (batch, heads, queries, keys).
+        dependent: whether the mask depends on the batch element, and on the head.
+        is_backward: whether a row is a block of keys, as in the backward kernel.
+    """
+    batch, heads = (n if depends else 1 for n, depends in zip(scores, dependent, strict=False))
+    rows, columns = (rows_of(n) for n in (scores[:1:-1] if is_backward else scores[2:]))
+    return batch, heads, rows, columns
+
+
+def block_map(shape: tuple[int, int, int, int], counts: Any, lists: Any, bits: Any) -> BlockMap:
+    """Return the map whose arrays `map_orders` fills: (batch, heads, rows) counts, and a list and bits for each."""
+    batch, heads, rows, columns = shape
+    return BlockMap(counts, lists, (heads * rows if batch > 1 else 0, rows if heads > 1 else 0), columns, bits)
+
+
+def map_orders(
+    mask: Any, scores: tuple[int, int, int, int], shape: tuple[int, int, int, int], cells: Elements | None,
+    states: Any, blocks: BlockMap, is_backward: bool, device: int,
+) -> tuple[TensorOrder, TensorOrder]:  # fmt: skip
+    """Return the launches that find out which blocks a mask leaves, and that list them.
+
+    Args:
+        mask: the formula of (batch, head, query, key) -> (whether the query sees the key,). With cells, their element
+            comes first.
+        scores: (batch, heads, queries, keys).
+        shape: as `map_shape` returns it.
+        cells: an array of elements, or None.
+        states: an int32 array of this shape, as in `BlockMap`.
+    """
+    operands = () if cells is None else ((cells.dtype, "nn"),)
+    spec = FlashSpec("states_down" if is_backward else "states", "bfloat16", 64, mask=mask, operands=operands)
+    views = [0] * 5 if cells is None else [AddressOf(cells.number), *cells.steps]
+    batch, heads, rows, columns = shape
+    first = TensorOrder(
+        spec, device, (columns, rows, batch * heads), (spec.threads, 1, 1), (1, 1, 1), 0,
+        (states, blocks.bits, *views, heads, scores[2], scores[3]),
+    )  # fmt: skip
+    spec = FlashSpec("lists", "bfloat16", 64)
+    parameters = (states, blocks.counts, blocks.lists, columns, blocks.width)
+    grid = batch * heads * rows, 1, 1
+    return first, TensorOrder(spec, device, grid, (spec.threads, 1, 1), (1, 1, 1), 0, parameters)

@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...base.dtypes import TABLE
 from ..primitives.device.attention_tiles import ELEMENT_LOADS, ld_int32
 from ..primitives.device.emitting import composed
 from ..primitives.specialize import specialize
 from .flash_spec import BLOCK, FlashSpec
 
-__all__ = ["INDICES", "NOTHING", "PLACE", "loads_of", "scoring", "starts_of", "tiles_of"]
+__all__ = ["NOTHING", "bit_of", "loads_of", "place_of", "positions_of", "scoring", "starts_of", "tiles_of"]
 
 #: The score of a key that a query does not see.
 NOTHING = np.float32(-math.inf)
-#: The last arguments of a score function. They are float32, which is exact up to 2^24: the product of an integer and a
-#: float32 would be a float64.
-INDICES = "real(batch), real(head), real(first_query) + real(query), real(first_key) + real(key)"
-#: The offset of an operand's element for a query and a key, or of its gradient's, from the first of the head.
-PLACE = "(first_query + query) * {queries}[{k}] + (first_key + key) * {keys}[{k}]"
+#: The last arguments of a score function, as float32 or as int32.
+_REALS = "real(batch), real(head), real(first_query) + real(query), real(first_key) + real(key)"
+_WHOLES = "whole(batch), whole(head), whole(first_query + query), whole(first_key + key)"
+
+
+def positions_of(spec: FlashSpec) -> str:
+    """Return the last arguments of a score function. float32 saves conversions, and is exact up to 2^24."""
+    return _REALS if spec.is_real else _WHOLES
+
+
+def place_of(along: str, k: int, size: int, names: tuple[str, str], steps: tuple[str, str]) -> str:
+    """Return the offset of an array's element for a query and a key from the first of the head, as text.
+
+    Args:
+        along: as in `FlashSpec.operands`.
+        k: the array's number.
+        size: bytes of an element.
+        names: of the query and the key from the thread's first ones.
+        steps: the names of the tuples of steps along queries and keys.
+    """
+    terms = []
+    for axis, name, first, own in zip(along, names, ("first_query", "first_key"), steps, strict=True):
+        if axis != "0":
+            step = str(size) if axis == "1" else f"{own}[{k}]"
+            # The second product has a constant factor.
+            terms.append(f"{first} * {step} + {name} * {step}")
+    return " + ".join(terms) or "0"
 
 
 # ---------------------------------------------------------------- score functions
@@ -30,31 +54,38 @@ def scoring(spec: FlashSpec, is_partial: bool) -> Any:
     """Return the device function of one score.
 
     It is f(x, query, key, first_query, first_key, batch, head, starts, query_steps, key_steps, scale, rows, columns,
-    ahead) -> the new score. `query` and `key` count from the first ones of the thread's tile; in the backward kernel,
-    the key comes first. `starts` are addresses of the operands' elements of this batch element and head, and the steps
-    those along queries and keys. `rows` and `columns` count queries and keys from the tile's first to the last; with a
-    causal mask, a query sees keys up to `ahead` more than its own number.
+    ahead, words) -> the new score. `query` and `key` count from the first ones of the thread's tile; in the backward
+    kernel, the key comes first. `starts` are as `starts_of` returns them, and the steps those along queries and keys.
+    `rows` and `columns` count queries and keys from the thread's first ones to the last; with a causal mask, a query
+    sees keys up to `ahead` more than its own number. `words` have the bits of the thread's scores, see `bit_of`.
     """
     order = "query, key" if spec.direction == "forward" else "key, query"
     lines = [
         f"def scored(x, {order}, first_query, first_key, batch, head, starts, query_steps, key_steps, scale, rows,",
-        "           columns, ahead):",
+        "           columns, ahead, words):",
     ]
     space: dict[str, Any] = {"real": np.float32, "whole": np.int32, "NOTHING": NOTHING}
     if is_partial:
-        lines.append("    visible = (query < rows) & (key < columns)")
+        # Bits are 0 beyond the arrays.
+        is_within = (
+            "True" if spec.has_bits and not spec.has_lengths else "(query < whole(rows)) & (key < whole(columns))"
+        )
+        lines.append(f"    visible = {is_within}")
         if spec.is_causal:
-            lines.append("    visible = visible & (key - query <= ahead)")
+            lines.append("    visible = visible & (key - query <= whole(ahead))")
+        if spec.has_bits:
+            row, column = order.split(", ")
+            lines.append(f"    word = {'words[1] if column >= 64 else words[0]'.replace('column', column)}")
+            lines.append(f"    visible = visible & (word & (whole(1) << whole({bit_of(row, column)})) != 0)")
     loads, elements = loads_of(spec, is_partial, space)
     lines += loads
     if is_partial and spec.mask is not None:
         space["mask"] = specialize(spec.mask.function, "float32", True, inline=True)
-        given = "whole(batch), whole(head), whole(first_query + query), whole(first_key + key)"
-        lines.append(f"    visible = visible & bool(mask({elements}{given})[0])")
+        lines.append(f"    visible = visible & bool(mask({elements}{_WHOLES})[0])")
     y = "x"
     if spec.score is not None:
         space["score"] = specialize(spec.score.function, "float32", True, inline=True)
-        y = f"real(score(x * scale, {elements}{INDICES})[0])"
+        y = f"real(score(x * scale, {elements}{positions_of(spec)})[0])"
     lines.append(f"    y = {y}")
     lines.append("    return y if visible else NOTHING" if is_partial else "    return y")
     exec("\n".join([*lines, ""]), space)
@@ -64,19 +95,32 @@ def scoring(spec: FlashSpec, is_partial: bool) -> Any:
 def loads_of(spec: FlashSpec, is_partial: bool, space: dict[str, Any]) -> tuple[list[str], str]:
     """Return (lines that load the operands' elements, their names as arguments). The functions are put into `space`."""
     lines, names = [], [f"x{k}" for k in range(len(spec.operands))]
-    if is_partial and names:  # elements beyond the arrays do not exist
+    near, space["whole"] = ("query", "key"), np.int32
+    if is_partial and any(along != "00" for _, along in spec.operands):  # elements beyond the arrays do not exist
+        near = "near_query", "near_key"
         lines += [
-            "    query = max(min(query, rows - 1), -first_query)",
-            "    key = max(min(key, columns - 1), -first_key)",
+            "    near_query = max(min(whole(query), whole(rows) - whole(1)), whole(-first_query))",
+            "    near_key = max(min(whole(key), whole(columns) - whole(1)), whole(-first_key))",
         ]
-    for k, (name, dtype) in enumerate(zip(names, spec.operands, strict=True)):
+    for k, (name, (dtype, along)) in enumerate(zip(names, spec.operands, strict=True)):
+        if along == "00":
+            lines.append(f"    {name} = starts[{k}]")
+            continue
         space[f"load_{name}"] = ELEMENT_LOADS[dtype]
-        place = PLACE.format(queries="query_steps", keys="key_steps", k=k)
+        place = place_of(along, k, TABLE[dtype].itemsize, near, ("query_steps", "key_steps"))
         lines.append(f"    {name} = load_{name}(starts[{k}] + {place})")
     return lines, "".join(f"{name}, " for name in names)
 
 
 # ---------------------------------------------------------------- which tiles
+
+
+def bit_of(row: str, column: str) -> str:
+    """Return the number of a score's bit in a thread's word, as text; rows and columns count from the thread's first.
+
+    A word is for 64 columns of a tile: 8 tiles of 8 columns, and four numbers of a thread in each.
+    """
+    return f"4 * ({column} % 64 // 8) + 2 * ({row} // 8) + {column} % 2"
 
 
 def tiles_of(spec: FlashSpec, size: int) -> Any:
@@ -97,9 +141,22 @@ def tiles_of(spec: FlashSpec, size: int) -> Any:
     return tile_at
 
 
-def starts_of(count: int) -> Any:
-    """Return the device function of the addresses of operands' elements of one batch element and head."""
+def starts_of(arrays: Sequence[tuple[str, str]]) -> Any:
+    """Return the device function (addresses, batch_steps, head_steps, batch, head) -> a tuple with an item an array.
+
+    The item is the address of the first element of a batch element and head; or the element itself, if the array has
+    only one for each head.
+
+    Args:
+        arrays: the dtype of each, and its axes as in `FlashSpec.operands`. An empty dtype stands for addresses only.
+    """
     space: dict[str, Any] = {}
-    items = "".join(f"addresses[{k}] + batch * batch_steps[{k}] + head * head_steps[{k}], " for k in range(count))
-    exec(f"def starts(addresses, batch_steps, head_steps, batch, head):\n    return ({items})\n", space)
+    items = [f"addresses[{k}] + batch * batch_steps[{k}] + head * head_steps[{k}]" for k in range(len(arrays))]
+    for k, (dtype, along) in enumerate(arrays):
+        if along == "00" and dtype:
+            space[f"load_{k}"] = ELEMENT_LOADS[dtype]
+            items[k] = f"load_{k}({items[k]})"
+    text = ", ".join([*items, ""]) or "np.int64(0),"
+    space["np"] = np
+    exec(f"def starts(addresses, batch_steps, head_steps, batch, head):\n    return ({text})\n", space)
     return composed(space["starts"])

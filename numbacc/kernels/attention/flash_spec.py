@@ -10,8 +10,13 @@ from ...runtime.launch_order import WarpgroupSpec
 ROW, WIDE = 128, 64
 #: Queries and keys of a block of a block map.
 BLOCK = 128
+#: Words of 32 bits for the scores of a block: two for each of 256 threads.
+BLOCK_WORDS = 512
 #: Queries that a warpgroup of the forward kernel has, and keys that one of the backward kernel has.
 ROWS = 64
+
+
+_MODULES = {"prepare": "rows", "finish": "rows", "states": "blocks", "states_down": "blocks", "lists": "blocks"}
 
 
 class _FlashFields(NamedTuple):
@@ -21,10 +26,12 @@ class _FlashFields(NamedTuple):
     score: Any = None
     slopes: Any = None
     mask: Any = None
-    operands: tuple[str, ...] = ()
+    operands: tuple[tuple[str, str], ...] = ()
     gradients: tuple[tuple[int, str], ...] = ()
+    is_real: bool = False
     is_causal: bool = False
     has_map: bool = False
+    has_bits: bool = False
     has_lengths: bool = False
 
 
@@ -32,20 +39,23 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
     """A kernel of flash attention.
 
     Attributes:
-        direction: "forward", "backward"; "prepare" and "finish" before and after the latter.
+        direction: "forward", "backward"; "prepare" and "finish" before and after the latter; "states" (in the
+            order of the forward kernel) or "states_down", and "lists", of the blocks that a mask leaves.
         dtype: of queries, keys, values and results: "bfloat16" or "float16".
         head_dim: 64, 128 or 256.
-        score: the formula of (score, *elements, batch, head, query, key) -> (new score,), or None. All are float32,
-            but elements of int32 arrays. The score is scale * (query . key).
+        score: the formula of (score, *elements, batch, head, query, key) -> (new score,), or None. Scores are float32,
+            and elements of integers have the array's dtype. The score is scale * (query . key).
         slopes: the formula of its gradients, (gradient, score, *elements, batch, head, query, key) -> (gradient of the
             score, *gradients of elements). None in the forward kernel.
         mask: the formula of (*elements, batch, head, query, key) -> (whether the query sees the key,), or None. The
             indices are int32.
-        operands: dtypes of the arrays of elements.
-        gradients: (operand, kind) of those whose gradients are computed. The kind is "head" if the array has one
-            element for all queries and keys, "key" if it has one for all queries, and otherwise "each".
+        operands: the dtype of each array of elements, and a letter each for queries and keys: "0" if all share an
+            element, "1" if neighbours are next to each other in memory, otherwise "n".
+        gradients: (operand, its letters) of those whose gradients are computed.
+        is_real: whether the indices of a score function are float32, not int32.
         is_causal: whether queries see only keys up to their own position plus a shift.
         has_map: whether lists of the blocks that are not empty are given.
+        has_bits: whether bits say which scores of the blocks that the mask cuts are visible.
         has_lengths: whether batch elements have their own numbers of queries and keys.
     """
 
@@ -53,11 +63,11 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
 
     @property
     def module(self) -> str:
-        return f"kernels/attention/flash_{'rows' if self.direction in ('prepare', 'finish') else self.direction}"
+        return f"kernels/attention/flash_{_MODULES.get(self.direction, self.direction)}"
 
     @property
     def reads(self) -> tuple[str, ...]:
-        return (self.dtype, *self.operands)
+        return (self.dtype, *[dtype for dtype, _ in self.operands])
 
     @property
     def writes(self) -> tuple[str, ...]:
@@ -70,7 +80,7 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
     @property
     def threads(self) -> int:
         """Threads of a block: two warpgroups multiply; in the forward kernel, a third one loads."""
-        return 384 if self.direction == "forward" else 256
+        return {"forward": 384, "lists": 128}.get(self.direction, 256)
 
     @property
     def keys(self) -> int:
@@ -87,10 +97,15 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
         """Bytes of shared memory of a block."""
         row = 2 * self.head_dim
         if self.direction == "forward":  # queries; two stages of keys and values; mbarriers
-            return row * (self.queries + 4 * self.keys) + 128
+            return row * (self.queries * (1 + self.has_room_for_results) + 4 * self.keys) + 128
         # Keys and values; two stages of queries, their gradients and statistics; two of gradients of scores.
         stage = 2 * row * self.queries + 1024
         return 2 * row * self.keys + 2 * stage + 4 * self.queries * self.keys + 128
+
+    @property
+    def has_room_for_results(self) -> bool:
+        """Whether results have their own shared memory in the forward kernel, not that of the queries."""
+        return self.head_dim <= 128
 
     def described(self, launch: str) -> str:
         return f"flash attention {self.direction}, wgmma, head dimension {self.head_dim}, {launch}"

@@ -20,16 +20,24 @@ __all__ = ["ELEMENT_LOADS", "ld_float32", "ld_int32", "map_tile", "red_add", "re
 
 
 def _load(dtype: str) -> Any:
-    result = types.int32 if dtype == "int32" else types.float32
+    kind = np.dtype("uint16" if dtype == "bfloat16" else dtype)
+    is_real = kind.kind == "f" or dtype == "bfloat16"
+    result = types.float32 if is_real else types.int64 if kind.itemsize == 8 else types.int32
 
     def typed(address: Any) -> Any:
         def emit(e: Emitter, address: Any) -> Any:
-            stored = {"int32": e.i32, "float32": e.f32}.get(dtype, e.i16)
+            stored = {"float32": e.f32, "float64": e.f64}.get(dtype, _numba.ir.IntType(8 * kind.itemsize))
             value = e.builder.load(e.builder.inttoptr(address, _numba.ir.PointerType(stored, 1)))
             if dtype == "bfloat16":
                 word = e.builder.shl(e.builder.zext(value, e.i32), e.constant(16))
                 return e.builder.bitcast(word, e.f32)
-            return e.asm("cvt.f32.f16 $0, $1;", [value], e.f32, pure=True) if dtype == "float16" else value
+            if dtype == "float16":
+                return e.asm("cvt.f32.f16 $0, $1;", [value], e.f32, pure=True)
+            if dtype == "float64":
+                return e.builder.fptrunc(value, e.f32)
+            if kind.kind in "iu" and kind.itemsize < 4:
+                return (e.builder.sext if kind.kind == "i" else e.builder.zext)(value, e.i32)
+            return value
 
         return result(types.int64), emit
 
@@ -48,6 +56,42 @@ def ld_int32(address: int) -> Any:
     return global_bytes(address, 4).view(np.int32)[0]
 
 
+@generated(_load("int64"), literals=False)
+def ld_int64(address: int) -> Any:
+    """Load an int64, as `ld_float32` does."""
+    return global_bytes(address, 8).view(np.int64)[0]
+
+
+@generated(_load("int16"), literals=False)
+def ld_int16(address: int) -> Any:
+    """Load an int16 as int32, as `ld_float32` does."""
+    return np.int32(global_bytes(address, 2).view(np.int16)[0])
+
+
+@generated(_load("int8"), literals=False)
+def ld_int8(address: int) -> Any:
+    """Load an int8 as int32, as `ld_float32` does."""
+    return np.int32(global_bytes(address, 1).view(np.int8)[0])
+
+
+@generated(_load("uint16"), literals=False)
+def ld_uint16(address: int) -> Any:
+    """Load a uint16 as int32, as `ld_float32` does."""
+    return np.int32(global_bytes(address, 2).view(np.uint16)[0])
+
+
+@generated(_load("uint8"), literals=False)
+def ld_uint8(address: int) -> Any:
+    """Load a uint8 as int32, as `ld_float32` does."""
+    return np.int32(global_bytes(address, 1).view(np.uint8)[0])
+
+
+@generated(_load("float64"), literals=False)
+def ld_float64(address: int) -> Any:
+    """Load a float64 as float32, as `ld_float32` does."""
+    return np.float32(global_bytes(address, 8).view(np.float64)[0])
+
+
 @generated(_load("bfloat16"), literals=False)
 def ld_bfloat16(address: int) -> Any:
     """Load a bfloat16 as float32, as `ld_float32` does."""
@@ -60,8 +104,11 @@ def ld_float16(address: int) -> Any:
     return np.float32(global_bytes(address, 2).view(np.float16)[0])
 
 
-#: The load of an element by the dtype's name.
-ELEMENT_LOADS = {"float32": ld_float32, "int32": ld_int32, "bfloat16": ld_bfloat16, "float16": ld_float16}
+#: The load of an element by the dtype's name. It returns float32, int32 or int64.
+ELEMENT_LOADS = {
+    "float32": ld_float32, "float64": ld_float64, "bfloat16": ld_bfloat16, "float16": ld_float16, "int64": ld_int64,
+    "int32": ld_int32, "int16": ld_int16, "int8": ld_int8, "uint16": ld_uint16, "uint8": ld_uint8,
+}  # fmt: skip
 
 
 @ptx("red.global.add.f32 [$0], $1;", "i64", "f32")
@@ -139,28 +186,25 @@ def store_bricks(address: int, words: tuple[int, ...], brick: int) -> None:
         stmatrix_x4_xor(address + part * brick, words[16 * part : 16 * part + 16], 32)
 
 
-def _red_fragment(sums: Any, address: Any, pitch: Any, columns: Any) -> Any:
-    wide, apart = literal(columns, "columns"), literal(pitch, "pitch")
+def _red_fragment(sums: Any, address: Any, step: Any) -> Any:
+    apart = literal(step, "step")
 
-    def emit(e: Emitter, sums: Any, address: Any, *_: Any) -> None:
+    def emit(e: Emitter, sums: Any, address: Any, _: Any) -> None:
         items = e.items(sums)
-        for half in range(2):
-            for j in range(wide):
-                text = f"red.global.add.v2.f32 [$0+{8 * half * apart + 32 * j}], {{$1, $2}};"
-                e.asm(text, [address, *items[4 * j + 2 * half : 4 * j + 2 * half + 2]])
+        for k in range(len(items) // 4):
+            text = f"red.global.add.v4.f32 [$0+{k * apart}], {{$1, $2, $3, $4}};"
+            e.asm(text, [address, *items[4 * k : 4 * k + 4]])
 
-    return types.void(sums, types.int64, pitch, columns), emit
+    return types.void(sums, types.int64, step), emit
 
 
-@generated(_red_fragment)
-def red_fragment(sums: tuple[Any, ...], address: int, pitch: int, columns: int) -> None:
-    """Add a fragment of 16 rows of sums for each warp to a matrix of float32 in global memory.
+@generated(_red_fragment, since=(9, 0))
+def red_fragment(sums: tuple[Any, ...], address: int, step: int) -> None:
+    """Add a fragment to float32 in global memory, four numbers at a time.
 
     Args:
-        address: of the thread's first row and column, a multiple of 8.
-        pitch: bytes from one row to the next, a constant.
-        columns: tiles of 8 columns, a constant.
+        address: of the thread's first four numbers, a multiple of 16.
+        step: bytes from one group of four to the next, a constant.
     """
     for k, x in enumerate(sums):
-        row, column = k % 4 // 2 * 8, k // 4 % columns * 8 + k % 2
-        global_bytes(address + row * pitch + 4 * column, 4).view(np.float32)[0] += x
+        global_bytes(address + k // 4 * step + k % 4 * 4, 4).view(np.float32)[0] += x
