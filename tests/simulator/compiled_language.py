@@ -526,3 +526,58 @@ def bits_of_thread_indices():
 
 
 __all__ = ["CASES"]
+
+
+NOTHING, LARGE = -1, np.float32(np.inf)
+
+
+@cuda.jit(device=True)
+def place_of(x, value, missing=NOTHING):
+    for k in range(len(x)):
+        if x[k] == value:
+            return k
+    return missing
+
+
+@case(32)
+def global_numbers_before_other_values():
+    @cuda.jit
+    def kernel(x, y):
+        i = cuda.grid(1)
+        best, place = LARGE, NOTHING
+        for k in range(i % 5):
+            if x[k] * 1.5 < best:
+                best = x[k] * 1.5
+                place = k
+        cuda.syncthreads()
+        y[i] = place + 10 * place_of(x[:7], x[i]) + 100 * place_of(x, x[i], x[i])
+
+    x = np.random.default_rng(0).permutation(32)
+    answer = [(-1 if i % 5 == 0 else np.argmin(x[: i % 5])) + 10 * (i if i < 7 else -1) + 100 * i for i in range(32)]
+    return kernel, (x, np.full(32, -7)), np.array(answer)
+
+
+@case(64, 2)
+def votes_of_a_block_in_a_branch():
+    @cuda.jit
+    def kernel(x, y):
+        i = cuda.grid(1)
+        n = 0
+        if x.size > 3 and i >= 0:
+            n = cuda.syncthreads_count(1 if x[i] > 0 else 0)
+        for _ in range(3 + 0 * i):
+            n += 100 * cuda.syncthreads_or(1 if x[i] > 2 else 0)
+        y[i] = n
+
+    x = np.random.default_rng(0).integers(-5, 6, 128)
+    return kernel, (x, np.full(128, -7)), np.repeat((x.reshape(2, 64) > 0).sum(axis=1) + 300, 64)
+
+
+@case(32)
+def compare_and_swap_without_an_index():
+    @cuda.jit
+    def kernel(x, y):
+        if cuda.atomic.compare_and_swap(x, 0, 7) == 0:
+            cuda.atomic.add(y, 0, 1)
+
+    return kernel, (np.zeros(1, np.int32), np.zeros(1, np.int32)), np.ones(1)

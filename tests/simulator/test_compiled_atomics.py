@@ -103,8 +103,8 @@ def test_compare_and_swap(kind):
         olds[0] = cas(array, 2, 30, 5)
         olds[1] = cas(array, 3, 41, 5)
         olds[2] = cas(array, -1, 50, 6)
-        olds[3] = first(array, 10, -7)
-        olds[4] = first(array, 10, 8)
+        olds[3] = first(array, 0, 10, -7)
+        olds[4] = first(array, 0, 10, 8)
 
     for dtype in INTEGERS:
         array, olds = np.array([10, 20, 30, 40, 50], dtype), np.full(5, 99, dtype)

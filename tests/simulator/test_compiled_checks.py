@@ -398,3 +398,39 @@ def test_an_empty_array():
     with pytest.raises(KernelError, match="index 0 is out of bounds of axis 0 of y"):
         x, y = np.ones(64, np.float32), np.zeros(0, np.float32)
         Kernel(out_of_bounds, checked=True).launch((1, 1, 1), (N, 1, 1), 0, (x, y))
+
+
+RECORD = np.dtype([("x", np.float32), ("v", np.float32, (3,))], align=True)
+#: Accesses to arrays that are expressions: (statement, message). `y` has 8 rows of 20, and a block has 32 threads.
+HIDDEN = [
+    ("flat[140:][k] = 1", r"index 20 is out of bounds of axis 0 of flat\[140:\]"),
+    ("cuda.atomic.add(flat[140:], k, 1)", r"index 20 .* of flat\[140:\]"),
+    ("y.T[k, 0] = 1", r"index \(20, 0\) is out of bounds of axis 0 of y\.T"),
+    ("y.flat[5 * k + 10] = 1", "index 160 "),
+    ("y.reshape(160)[5 * k + 10] = 1", "index 160 "),
+    ("pair[1][k * 6] = 1", r"index 162 .* of pair\[1\]"),
+    ("records[k].v[k] = 1", r"index 3 .* of records\[k\]\.v"),
+    ("records['x'][k + 1] = 1", r"index 32 .* of records\['x'\]"),
+    ("y[k, ...][0] = 1", r"index 8 is out of bounds of axis 0 of y"),
+    ("y[1:3, k][0] = 1", r"index \(0, 20\) is out of bounds of axis 1 of y"),
+    ("column = y[:, k]; cuda.syncthreads(); flat[k] = column[3]", r"index \(0, 20\) is out of bounds of axis 1 of y"),
+    ("y.reshape(20, 8).T[k // 4, k % 4 // 2] = k", r"a race on element \(0, 0\) of y\.reshape\(20, 8\)\.T"),
+    ("flat[k] = 2; cuda.atomic.add(flat[1:], k, 1)", "a race on element 1 of flat"),
+]
+
+
+@pytest.mark.parametrize(("statement", "message"), HIDDEN)
+@pytest.mark.sampled(4)
+def test_arrays_that_are_expressions(statement, message, tmp_path):
+    file = tmp_path / "kernel.py"
+    file.write_text(
+        "from numba import cuda\n\ndef kernel(y, flat, pair, records):\n    k = cuda.threadIdx.x\n    "
+        + statement
+        + "\n"
+    )
+    space = {}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    arguments = np.zeros((8, 20)), np.zeros(160), (np.zeros(4), np.zeros(160)), np.zeros(32, RECORD)
+    with pytest.raises(KernelError, match=message) as raised:
+        Kernel(space["kernel"], checked=True).launch(three(1), three(32), 0, arguments)
+    assert raised.value.line == 5

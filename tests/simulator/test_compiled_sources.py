@@ -81,8 +81,17 @@ def test_plain_functions_and_lambdas():
     x = np.zeros(4)
     Kernel(kernel).launch(three(1), three(4), 0, (x,))
     assert (x == 3).all()
-    with pytest.raises(numbacc.UnsupportedError, match="write it with `def`"):
-        Kernel(lambda x: None)
+    square = cuda.jit(device=True)(lambda v: v * v)
+
+    @cuda.jit
+    def squares(x):
+        x[cuda.grid(1)] = square(x[cuda.grid(1)])
+
+    Kernel(squares).launch(three(1), three(4), 0, (x,))
+    assert (x == 9).all()
+    one, _ = lambda x: 1, lambda x: 2
+    with pytest.raises(numbacc.UnsupportedError, match=r"one of several lambdas in a line .*write it with `def`"):
+        Kernel(one)
 
 
 def test_types_of_arguments_are_compiled_once_each():

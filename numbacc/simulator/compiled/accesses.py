@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, register_jitable
-from numba.np.numpy_support import from_dtype
 
 from ...errors import KernelError
 from . import meter
@@ -22,6 +20,7 @@ from .alignment import MISALIGNED
 from .analysis import Facts
 from .checks import ERRORS, UNINITIALIZED, Checks, _address, _check, _compiled, _integers, _note, explain
 from .half import as_dtype
+from .kinds import Kinds, parts_of
 from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
 from .sites import array_of
@@ -118,16 +117,6 @@ def poison(typingctx: Any, array: Any) -> Any:
     return types.void(array), codegen
 
 
-@intrinsic
-def first(typingctx: Any, array: Any, index: Any) -> Any:
-    """Return an array, after its index was computed."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return impl_ret_borrowed(context, builder, signature.return_type, args[0])
-
-    return array(array, index), codegen
-
-
 @register_jitable
 def unraveled(shape, k):  # type: ignore[no-untyped-def]
     """Return the index of an array's element k, in C order; an index out of bounds if the array has fewer elements."""
@@ -183,7 +172,6 @@ def _calls(number: int, count: int) -> Any:
 _FUNCTIONS: dict[str, Any] = {
     "_nb_element": element,
     "_nb_field": field,
-    "_nb_first": first,
     "_nb_poison": poison,
     "_nb_unraveled": unraveled,
     "_nb_address": address,
@@ -373,104 +361,13 @@ def _array_names(name: str, kind: Any) -> list[str]:
     return []
 
 
-class _Count(Rewriter):
+class _Count(Kinds, Rewriter):
     """Add calls of the meter to the expressions of one phase."""
 
     def __init__(self, accesses: Accesses, emit: Any):
-        self.accesses, self.emit, self.kinds = accesses, emit, emit.kinds
+        self.accesses, self.emit = accesses, emit
+        Kinds.__init__(self, emit.kinds, accesses.normal.space)
         self.quiet = False
-
-    # ------------------------------------------------------------ types
-
-    def kind(self, node: ast.expr) -> Any:
-        """Return the type of an array, a record or a tuple; None for other expressions."""
-        if isinstance(node, ast.Name):
-            return self.kinds.get(node.id)
-        if isinstance(node, ast.Attribute):
-            owner = self.kind(node.value)
-            if isinstance(owner, types.Array):
-                if node.attr == "T":
-                    return owner.copy(layout="A")
-                if node.attr in ("real", "imag") and isinstance(owner.dtype, types.Complex):
-                    return owner.copy(dtype=owner.dtype.underlying_float, layout="A")
-                owner = owner.dtype
-                if isinstance(owner, types.Record) and node.attr in owner.fields:
-                    inner = owner.typeof(node.attr)
-                    return types.Array(inner, self.kind(node.value).ndim, "A", aligned=owner.aligned)
-                return None
-            return self.of_field(owner, node.attr)
-        if isinstance(node, ast.Subscript):
-            owner, parts = self.kind(node.value), _parts(node)
-            if isinstance(owner, types.Record) and isinstance(parts[0], ast.Constant):
-                return self.of_field(owner, parts[0].value)
-            if isinstance(owner, types.BaseTuple):
-                if isinstance(owner, types.UniTuple):
-                    return owner.dtype
-                at = parts[0].value if isinstance(parts[0], ast.Constant) else None
-                return owner[at] if isinstance(at, int) else None
-            return self.of_index(owner, parts)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            owner = self.kind(node.func.value)
-            return self.of_method(owner, node) if isinstance(owner, types.Array) else None
-        return None
-
-    @staticmethod
-    def of_field(owner: Any, name: Any) -> Any:
-        if not isinstance(owner, types.Record) or name not in owner.fields:
-            return None
-        inner = owner.typeof(name)
-        if isinstance(inner, types.NestedArray):
-            return types.Array(inner.dtype, inner.ndim, "C", aligned=owner.aligned)
-        return inner
-
-    def of_index(self, owner: Any, parts: list[ast.expr]) -> Any:
-        if not isinstance(owner, types.Array):
-            return None
-        counts = [self.axes(p) for p in parts]
-        if None in counts:
-            return None
-        left = owner.ndim - sum(c for c in counts if c is not None)
-        if left > 0:
-            return owner.copy(ndim=left, layout="A")
-        inner = owner.dtype
-        if isinstance(inner, types.NestedArray):
-            return types.Array(inner.dtype, inner.ndim, "C")
-        return inner
-
-    def axes(self, part: ast.expr) -> int | None:
-        """Return how many axes an index removes; None if kernels do not support the index."""
-        if isinstance(part, ast.Slice):
-            return 0
-        if isinstance(part, ast.Tuple):
-            return len(part.elts)
-        if isinstance(part, ast.Constant):
-            return 1 if isinstance(part.value, int) else None
-        kind = self.kind(part) if isinstance(part, ast.Name) else None
-        if isinstance(kind, types.BaseTuple):
-            return len(kind)
-        if isinstance(kind, types.SliceType):
-            return 0
-        return None if isinstance(kind, types.Array) else 1
-
-    def of_method(self, owner: Any, node: ast.Call) -> Any:
-        name = node.func.attr  # type: ignore[attr-defined]
-        if name == "transpose":
-            return owner.copy(layout="A")
-        if name == "ravel":
-            return owner.copy(ndim=1, layout="C")
-        if name == "reshape" and node.args:
-            first = node.args[0]
-            kind = self.kind(first) if isinstance(first, ast.Name) else None
-            given = len(first.elts) if isinstance(first, ast.Tuple) else len(node.args)
-            return owner.copy(ndim=len(kind) if isinstance(kind, types.BaseTuple) else given, layout="A")
-        if name == "view" and len(node.args) == 1:
-            try:
-                value = eval(ast.unparse(node.args[0]), dict(self.accesses.normal.space))
-                dtype = value if isinstance(value, types.Type) else from_dtype(np.dtype(value))
-            except Exception:  # Numba raises the error
-                return None
-            return owner.copy(dtype=dtype)
-        return None
 
     # ------------------------------------------------------------ statements
 
@@ -552,19 +449,14 @@ class _Count(Rewriter):
             raise self.accesses.source.unsupported(node.lineno, "an atomic operation inside of a view in a trace")
         if not isinstance(kind, types.Array):
             return self.generic_visit(node)
-        first = "_compare_and_swap_" in name
-        index: ast.expr = ast.Tuple([ast.Constant(0)] * kind.ndim, ast.Load()) if first else node.args[1]
+        index = node.args[1]
         parts = list(index.elts) if isinstance(index, ast.Tuple) else [index]
         if sum(self.axes(p) or 0 for p in parts) != kind.ndim:
             return self.generic_visit(node)
         root = array_of(node.args[0])
         parts = [self.visit(p) for p in parts]
         noted = self.noted(node, node.args[0], root, kind, parts, [ATOMIC], "_exch_" not in name)
-        if first:  # atomics without an index use the first element
-            part = expression("_nb_first(A, I)", node.lineno, A=self.visit(node.args[0]), I=noted)
-            node.args = [part, *(self.visit(a) for a in node.args[1:])]
-        else:
-            node.args = [self.visit(node.args[0]), noted, *(self.visit(a) for a in node.args[2:])]
+        node.args = [self.visit(node.args[0]), noted, *(self.visit(a) for a in node.args[2:])]
         return node
 
     def access(self, node: Any, modes: list[int]) -> Any:
@@ -580,9 +472,9 @@ class _Count(Rewriter):
             index = expression("_nb_unraveled(A.shape, K)", node.lineno, A=duplicate(array), K=k)
             node.value, kind = array, self.kind(array)
             return self.indexed(node, array_of(array), kind, [index], modes)
-        array, parts = node.value, _parts(node)
+        array, parts = node.value, parts_of(node)
         while isinstance(array, ast.Subscript) and isinstance(self.kind(array.value), types.Array):
-            outer = _parts(array)
+            outer = parts_of(array)
             if any(self.axes(p) != 1 or isinstance(p, ast.Tuple) for p in outer):
                 break
             if any(isinstance(p, ast.Slice) for p in parts):
@@ -688,10 +580,6 @@ class _Count(Rewriter):
         root = array_of(value) if isinstance(value, ast.Subscript) else ""
         given = self.parts(node, root if isinstance(self.kinds.get(root), types.Array) else "", modes, kind.aligned)
         return expression("_nb_field(R, _nb_error, WHERE, _nb_meter, PLACES)", node.lineno, R=made, **given)
-
-
-def _parts(node: ast.Subscript) -> list[ast.expr]:
-    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) and node.slice.elts else [node.slice]
 
 
 def _size(kind: Any) -> tuple[int, int]:

@@ -16,7 +16,7 @@ from .normalize import BLOCK_VOTES, Normalize
 from .syntax import BLOCK, EXCHANGE, SHAPE, THREAD, called, named, stored, walk
 
 #: Builtin functions that read no memory.
-_PURE = {"range", "len", "min", "max", "abs", "int", "float", "bool", "round", "divmod", "pow", "complex"}
+_PURE = {"range", "len", "min", "max", "abs", "int", "float", "bool", "round", "divmod", "pow", "complex", "_nb_number"}
 
 
 class Facts:

@@ -130,7 +130,16 @@ def predicate(typingctx: Any, value: Any) -> Any:
 
 
 #: Names that mean something else in kernels than in Python, and names of helpers.
-NAMES: dict[str, Any] = {"max": largest, "min": smallest, "int": whole, "_nb_predicate": predicate}
+@intrinsic
+def number(typingctx: Any, value: Any) -> Any:
+    """Return a number. Numba fixes the type of a variable that is assigned a global number itself."""
+    kind = types.unliteral(value)
+    return kind(kind), lambda context, builder, signature, args: args[0]
+
+
+NAMES: dict[str, Any] = {
+    "max": largest, "min": smallest, "int": whole, "_nb_predicate": predicate, "_nb_number": number,
+}  # fmt: skip
 
 
 # ---- instructions

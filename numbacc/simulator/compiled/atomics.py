@@ -140,24 +140,6 @@ def _swap(name: str, shared: bool) -> Any:
     return swap
 
 
-def _first(name: str, shared: bool) -> Any:
-    """Return the intrinsic of `compare_and_swap(array, old, value)`, which works on element 0."""
-    inner = _swap(name, shared)
-
-    @intrinsic
-    def swap(typingctx: Any, array: Any, old: Any, value: Any) -> Any:
-        _check(name, array, types.intp, (old, value), _INTEGERS)
-        _, build = inner._defn(typingctx, array, types.intp, old, value)
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            whole = array.dtype(signature.args[0], types.intp, *signature.args[1:])
-            return build(context, builder, whole, (args[0], context.get_constant(types.intp, 0), *args[1:]))
-
-        return array.dtype(array, old, value), codegen
-
-    return swap
-
-
 # ---- how a new value is computed
 
 
@@ -237,7 +219,7 @@ _TABLE: dict[str, tuple[_Combine, tuple[Any, ...], Callable[[Any], str]]] = {
 
 def _functions(shared: bool) -> dict[str, Any]:
     made = {n: _operation(n, c, allowed, i, shared) for n, (c, allowed, i) in _TABLE.items()}
-    return made | {"cas": _swap("cas", shared), "compare_and_swap": _first("compare_and_swap", shared)}
+    return made | {"cas": _swap("cas", shared), "compare_and_swap": _swap("compare_and_swap", shared)}
 
 
 #: The operations on arrays that several workers share.

@@ -20,11 +20,12 @@ from numba.extending import intrinsic, register_jitable
 
 from .alignment import MISALIGNED, aligned, is_view, views
 from .analysis import Facts
+from .kinds import Kinds, parts_of
 from .loops import STOPPED
 from .normalize import Normalize
 from .sites import Sites, array_of, indices
 from .source import Source
-from .syntax import BARRIER, GRID_BARRIER, Rewriter, assignment, called, expression, named, statements
+from .syntax import BARRIER, GRID_BARRIER, Rewriter, assignment, called, duplicate, expression, named, statements
 from .variables import load as _load
 from .variables import store as _store
 from .watching import ACQUIRE, ATOMIC, BOTH, EXCHANGE, OBSERVE, READ, WRITE
@@ -463,11 +464,12 @@ class Checks:
         return self.lines.index(line)
 
 
-class _Check(Rewriter):
+class _Check(Kinds, Rewriter):
     """Make the index expressions of one phase check themselves."""
 
     def __init__(self, checks: Checks, emit: Any):
         self.checks, self.emit = checks, emit
+        Kinds.__init__(self, emit.kinds, checks.normal.space)
         self.shadowed = {*checks.tracked, *checks.shared}
         self.carried: set[str] = {*(emit.carried or ())}
 
@@ -519,12 +521,9 @@ class _Check(Rewriter):
     def atomic(self, node: ast.Call, mode: int) -> Any:
         if "_exch_" in called(node):
             mode = EXCHANGE
-        if isinstance(node.args[0], ast.Name):
-            element = ast.copy_location(ast.Subscript(node.args[0], node.args[1], ast.Load()), node)
-            element.nb_file = getattr(node, "nb_file", self.checks.source.file)  # type: ignore[attr-defined]
-            index = self.access(element, mode).slice
-            if isinstance(index, ast.Call):
-                node.args[1] = index
+        element = ast.copy_location(ast.Subscript(node.args[0], node.args[1], ast.Load()), node)
+        element.nb_file = getattr(node, "nb_file", self.checks.source.file)  # type: ignore[attr-defined]
+        node.args[:2] = [(made := self.access(element, mode)).value, made.slice]
         node.args[2:] = [self.visit(a) for a in node.args[2:]]
         return node
 
@@ -535,7 +534,7 @@ class _Check(Rewriter):
         kind = self.emit.kinds.get(array)
         plain = isinstance(kind, types.Array) and not any(isinstance(p, ast.Slice) for p in parts)
         if not plain or not 0 < len(parts) <= kind.ndim or not all(self.whole_number(p) for p in parts):
-            return self.generic_visit(node)
+            return self.of_expression(node, mode)
         parts = [self.visit(p) for p in parts]
         node.value = ast.copy_location(ast.Name(array, ast.Load()), node)
         line, site = node.lineno, self.checks.site(node)
@@ -543,12 +542,7 @@ class _Check(Rewriter):
         where = f"{array}.shape, INDEX, _nb_error, ({site}, {self.checks.number(array)}, _nb_t, _nb_block)"
         base = self.checks.sites.bases.get(array, array)
         if len(parts) == kind.ndim and array in self.shadowed:
-            shared = base in self.checks.shared
-            state = f"_nb_filled_{base}" if shared else "_nb_state"
-            text = (
-                f"_nb_access({where}, _nb_wrote_{array}, _nb_read_{array}, {state}, ({mode}, {int(shared)}, _nb_era, "
-                f"_nb_since, _nb_start, _nb_end, {min(site, 255)}))"
-            )
+            text = f"_nb_access({where}, _nb_wrote_{array}, _nb_read_{array}, {self.how(base, mode, site)})"
         else:
             text = f"_nb_inside({where})"
         if len(parts) == kind.ndim and array in self.checks.views:
@@ -556,6 +550,70 @@ class _Check(Rewriter):
             whole = self.checks.sites.bases.get(whole, whole)
             text = f"_nb_aligned({array}, {text}, {whole}, {self.offset(whole)}, {where.split('INDEX, ')[1]})"
         node.slice = expression(text, line, INDEX=ast.copy_location(index, node))
+        return node
+
+    def how(self, base: str, mode: int, site: int) -> str:
+        """Return the last arguments of `access`, for an array that is a parameter or a shared array."""
+        shared = base in self.checks.shared
+        state = f"_nb_filled_{base}" if shared else "_nb_state"
+        return f"{state}, ({mode}, {int(shared)}, _nb_era, _nb_since, _nb_start, _nb_end, {min(site, 255)})"
+
+    def of_expression(self, node: ast.Subscript, mode: int) -> Any:
+        """Check an element of an array that is an expression: `x.T[i, j]`, `x[4:][i]`, `pair.x[i]`, `x[indices]`."""
+        array, parts, line = node.value, parts_of(node), node.lineno
+        flat = isinstance(array, ast.Attribute) and array.attr == "flat"
+        kind = self.kind(array.value if flat else array)  # type: ignore[attr-defined]
+        if not isinstance(kind, types.Array):
+            return self.generic_visit(node)
+        if any(self.is_slice(p) for p in parts):
+            return self.of_slices(node, kind, parts)
+        if not all(self.axes(p) for p in parts):
+            return self.generic_visit(node)
+        count, ndim = sum(self.axes(p) or 0 for p in parts), 1 if flat else kind.ndim
+        if not count <= ndim or (len(parts) > 1 and count > len(parts)):
+            return self.generic_visit(node)
+        name, site = ast.unparse(array), self.checks.site(node)
+        root = array_of(array)
+        fields = any(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in ast.walk(array))
+        where = f"_nb_error, ({site}, {self.checks.number(name)}, _nb_t, _nb_block)"
+        index: ast.expr = parts[0]
+        if len(parts) > 1 or not isinstance(self.kind(index), types.BaseTuple):
+            parts = list(index.elts) if isinstance(index, ast.Tuple) else parts
+            index = ast.Tuple([expression("_nb_np.int64(I)", line, I=self.visit(p)) for p in parts], ast.Load())
+        given = {"A": self.visit(duplicate(array)), "INDEX": index}
+        text = f"_nb_inside(A.shape, INDEX, {where})"
+        if flat:
+            given["A"] = given["A"].value
+            text = f"_nb_inside((A.size,), INDEX, {where})[0]"
+        elif count == ndim and root in self.shadowed and isinstance(self.kinds.get(root), types.Array) and not fields:
+            for k in ("wrote", "read"):
+                given[k.upper()] = _Rooted(root, f"_nb_{k}_{root}").visit(self.visit(duplicate(array)))
+            base = self.checks.sites.bases.get(root, root)
+            text = f"_nb_access(A.shape, INDEX, {where}, WROTE, READ, {self.how(base, mode, site)})"
+        node.value = self.visit(array)
+        node.slice = expression(text, line, **given)
+        return node
+
+    def is_slice(self, part: ast.expr) -> bool:
+        """Return whether a part of an index is a slice or `...`."""
+        dots = isinstance(part, ast.Constant) and part.value is ...
+        return dots or (self.axes(part) == 0 and not (isinstance(part, ast.Tuple) and not part.elts))
+
+    def of_slices(self, node: ast.Subscript, kind: types.Array, parts: list[ast.expr]) -> Any:
+        """Check the integers in an index with slices: `x[:, i]`, `x[i, ...]`."""
+        dots = [k for k, p in enumerate(parts) if isinstance(p, ast.Constant) and p.value is ...]
+        array, line = node.value, node.lineno
+        where = f"_nb_error, ({self.checks.site(node)}, {self.checks.number(ast.unparse(array))}, _nb_t, _nb_block)"
+        made: list[ast.expr] = []
+        for k, p in enumerate(parts):
+            axis = k if not dots or k < dots[0] else kind.ndim - len(parts) + k
+            if self.is_slice(p) or not self.whole_number(p) or not 0 <= axis < kind.ndim:
+                made.append(self.visit(p))
+                continue
+            text = f"_nb_inside(({'1, ' * axis}A.shape[{axis}],), ({'0, ' * axis}_nb_np.int64(I),), {where})[{axis}]"
+            made.append(expression(text, line, A=self.visit(duplicate(array)), I=self.visit(p)))
+        node.value = self.visit(array)
+        node.slice = ast.copy_location(ast.Tuple(made, ast.Load()), node) if len(made) > 1 else made[0]
         return node
 
     def of_view(self, node: ast.Subscript, parts: list[ast.expr]) -> Any:

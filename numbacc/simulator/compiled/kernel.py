@@ -38,7 +38,7 @@ from .checks import ERRORS, Checks, explain
 from .host import cores
 from .inference import infer
 from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
-from .normalize import Normalize, constants
+from .normalize import Normalize, constants, free_numbers
 from .phases import RAISED, Masks, Phases
 from .short_cuts import short_cuts
 from .source import Source, as_written
@@ -274,6 +274,7 @@ class Kernel:
         if self._normal is None:
             normal = Normalize(self.source, self._device, inlines=self.checked, options=self._options)
             self._body = normal.block(duplicate(self.source.body))
+            free_numbers(self._body, normal.space)
             self._normal = normal
         return self._normal
 

@@ -553,6 +553,8 @@ class Normalize(ast.NodeTransformer):
             raise self.source.unsupported(node.lineno, f"cuda.atomic.{name}")
         made = f"_nb_atomic_{name}_{'shared' if mine else 'global'}"
         self.space[made] = table[name]
+        if name == "compare_and_swap":  # works on element 0
+            arguments = [array, ast.copy_location(ast.Constant(0), node), *arguments[1:]]
         return ast.copy_location(ast.Call(ast.Name(made, ast.Load()), arguments, []), node)
 
     # ------------------------------------------------------------ device functions
@@ -617,6 +619,7 @@ class Normalize(ast.NodeTransformer):
 
     def must_inline(self, inner: Source, stack: list[Any]) -> bool:
         """Return whether threads meet in a device function, or it has shared or local arrays."""
+        local = {*inner.parameters, *stored(inner.body)}
         for n in walk(inner.body):
             if isinstance(n, (ast.Assert, ast.Raise)) or (isinstance(n, ast.Attribute) and n.attr == "sync"):
                 return True
@@ -626,7 +629,7 @@ class Normalize(ast.NodeTransformer):
                 return True
             if path in ("cuda.shared.array", "cuda.local.array"):
                 return True
-            value = inner.names.get(n.id) if isinstance(n, ast.Name) else None
+            value = inner.names.get(n.id) if isinstance(n, ast.Name) and n.id not in local else None
             if is_device(value):
                 below, value_line = Source(value), getattr(n, "lineno", inner.line)
                 if below.function in stack:
@@ -709,6 +712,17 @@ class Normalize(ast.NodeTransformer):
 def _counted(body: list[ast.stmt]) -> Counter[str]:
     """Return how many times statements assign each name."""
     return Counter(n.id for n in walk(body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+
+
+def free_numbers(body: list[ast.stmt], space: dict[str, Any]) -> None:
+    """Let variables that are assigned a global number, and other values elsewhere, have a type that fits all values."""
+    counts = _counted(body)
+    for s in walk(body):
+        if not (isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and isinstance(s.value, ast.Name)):
+            continue
+        number = isinstance(space.get(s.value.id), (bool, int, float, complex, np.bool_, np.number))
+        if counts[s.targets[0].id] > 1 and s.value.id not in counts and number:
+            s.value = expression("_nb_number(VALUE)", s.lineno, VALUE=s.value)
 
 
 def constants(names: set[str], space: dict[str, Any], numbers: dict[int, int] | None = None) -> str:

@@ -256,7 +256,7 @@ class Phases:
                 mentioned |= named(value)
                 if not self.facts.uniform(value):
                     again.insert(0, assignment(name, duplicate(value)))
-        body = [s for s in body if not self.repeated(s)] or [*self.make("pass")]
+        body = [r for s in body for r in self.reviewed(s)] or [*self.make("pass")]
         raises = any(called(n) == RAISE for n in walk(body))
         limit, few = (None, body) if first or raises else self.limited(body)
         loads: list[ast.stmt] = []
@@ -409,6 +409,18 @@ class Phases:
     def repeated(self, s: ast.stmt) -> bool:
         return isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and s.targets[0].id in self.facts.again
 
+    def reviewed(self, s: ast.stmt) -> list[ast.stmt]:
+        """Return a statement unless phases repeat it. Checked mode keeps a view with indices, to check these here."""
+        if not self.repeated(s):
+            return [s]
+        target, value = s.targets[0].id, s.value  # type: ignore[attr-defined]
+        if not self.checker or not isinstance(value, ast.Subscript):
+            return []
+        parts = value.slice.elts if isinstance(value.slice, ast.Tuple) else [value.slice]
+        if all(isinstance(p, ast.Slice) for p in parts):
+            return []
+        return [assignment(f"_nb_seen_{target}", value, s.lineno)]
+
     def returned(self, body: list[ast.stmt], depth: int) -> list[ast.stmt]:
         """Return statements without `return`: a thread that returns jumps to the end of the phase, and is dead."""
         out: list[ast.stmt] = []
@@ -546,7 +558,10 @@ class Phases:
     def vote(
         self, kind: str, result: str, board: str, came: str, first: list[ast.stmt], before: list[ast.stmt]
     ) -> _Exchange:
-        """Return the statements of a vote of the whole block. Its result is uniform unless the grid synchronizes."""
+        """Return the statements of a vote of the whole block.
+
+        Its result is uniform, unless the grid synchronizes or a condition separates threads.
+        """
         total = {
             "syncthreads_count": "_nb_total",
             "syncthreads_and": "1 if _nb_total == _nb_voters else 0",
@@ -554,7 +569,9 @@ class Phases:
         }[kind]
         slot = "_nb_slot = _nb_block * _nb_T + _nb_t" if self.normal.grid else "pass"
         here = f"{came}[{self.slot}] != 0" if came else "True"
-        target = f"_nb_result{board}[_nb_block]" if self.normal.grid else f"_nb_u_{result}"
+        shared = f"_nb_result{board}" + "[_nb_block]" * self.normal.grid
+        uniform = result not in self.facts.divergent
+        target = f"_nb_u_{result}" if uniform else shared
         count = self.make(
             f"""
             _nb_total, _nb_voters = 0, 0
@@ -566,11 +583,12 @@ class Phases:
             {target} = {total}
             """
         )
-        if not self.normal.grid:
+        if uniform:
             return _Exchange(first, before, count, [], True)
-        if self.carried is not None:
+        if self.normal.grid and self.carried is not None:
             self.heads += self.make(f"_nb_result{board} = _nb_zeros(_nb_last, _nb_np.int64)")
-        return _Exchange(first, before, self.blocks(count), self.make(f"{result} = _nb_result{board}[_nb_block]"), True)
+        count = self.blocks(count) if self.normal.grid else count
+        return _Exchange(first, before, count, self.make(f"{result} = {shared}"), True)
 
     # ------------------------------------------------------------ branches and loops
 

@@ -69,6 +69,11 @@ def indices(node: ast.Subscript) -> tuple[str, list[ast.expr]]:
     return "", parts
 
 
+def _is_size(node: ast.Subscript) -> bool:
+    """Return whether an expression is `x.shape[k]` or `x.strides[k]`."""
+    return isinstance(node.value, ast.Attribute) and node.value.attr in ("shape", "strides")
+
+
 @dataclass
 class AccessSite:
     """An access in the kernel.
@@ -404,6 +409,8 @@ class Sites:
             return None
         if any(isinstance(n, ast.Attribute) and n.attr == "view" for n in walk(body)):
             return None
+        if any(isinstance(n, ast.Subscript) and not indices(n)[0] and not _is_size(n) for n in walk(body)):
+            return None  # an element of an array that is an expression
         inner = {id(n) for n in walk(body) if isinstance(n, ast.Subscript)}
         if not inner and not found:
             return None

@@ -95,6 +95,30 @@ def is_device(value: Any) -> bool:
     return type(value).__name__ in _DISPATCHERS or isinstance(getattr(value, "py_func", None), FunctionType)
 
 
+def _functions(function: FunctionType, text: str, first: int) -> list[ast.FunctionDef]:
+    """Return the functions that a text defines, or its `lambda` with a function's parameters as a function.
+
+    Args:
+        first: the number of the text's first line.
+    """
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # lines within an expression
+        return []
+    ast.increment_lineno(tree, first - 1)
+    if function.__name__ != "<lambda>":
+        return [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    code = function.__code__
+    found = []
+    for n in ast.walk(tree):
+        if isinstance(n, ast.Lambda) and [a.arg for a in n.args.args] == [*code.co_varnames[: code.co_argcount]]:
+            made = ast.parse("def of_lambda(): return 0").body[0]
+            assert isinstance(made, ast.FunctionDef)
+            made.args, made.body = n.args, [ast.copy_location(ast.Return(n.body), n)]
+            found.append(ast.copy_location(made, n))
+    return found
+
+
 class Source:
     """The syntax tree of a Python function, and the meaning of its names.
 
@@ -116,13 +140,13 @@ class Source:
                 f"the source of {self.name} cannot be found ({self.file}): write the kernel in a file or in a "
                 "notebook's cell"
             ) from None
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-        ast.increment_lineno(tree, max(first, 1) - 1)
-        found = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
-        if not found:
+        found = _functions(self.function, textwrap.dedent("".join(lines)), max(first, 1))
+        if len(found) != 1:
             self.line = first
-            raise self.unsupported(first, f"{self.name} is not a function written with `def`", "write it with `def`")
+            what = "one of several lambdas in a line" if found else f"{self.name}, which is not written with `def`,"
+            raise self.unsupported(first, what, "write it with `def`")
         self.tree = found[0]
+        self.name = self.tree.name
         self.line = self.tree.lineno
         closure = inspect.getclosurevars(self.function).nonlocals
         self.names = {name: own(value) for name, value in {**self.function.__globals__, **closure}.items()}
