@@ -7,7 +7,7 @@ arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from torch.autograd import forward_ad
 from ..arrays import operands
 from ..base import observing
 from ..bridges import LightArray, Ran
+from ..runtime import workspace
 from ..runtime.streams import foreign
 from .tensor_memory import as_layout, borrowed, raw_stream, stream_of
 
@@ -27,6 +28,7 @@ __all__ = [
     "Signature",
     "call_source",
     "forward_source",
+    "gradient_source",
     "is_traced",
     "is_watched",
     "made_from",
@@ -97,13 +99,23 @@ class Kept:
         run: computes all results, given tensors (and the seed if any) that need no checks.
         plain: computes the results that calls return.
         recorded: computes them and records the gradient; None before the first such call.
+        lines, names, value: the lines of `run`, which compute y0, y1, ..., the objects that they name, and the result;
+            empty on the CPU.
         entries: (number of an entry of `Last`, whether gradients are recorded) -> the entry; () if there can be none.
     """
 
-    __slots__ = ("entries", "plain", "recorded", "run")
+    __slots__ = ("entries", "lines", "names", "plain", "recorded", "run", "value")
 
-    def __init__(self, run: Callable[..., Any], plain: Callable[..., Any]):
+    def __init__(
+        self,
+        run: Callable[..., Any],
+        plain: Callable[..., Any],
+        lines: Sequence[str] = (),
+        names: Mapping[str, Any] | None = None,
+        value: str = "",
+    ):
         self.run, self.plain, self.recorded = run, plain, None
+        self.lines, self.names, self.value = lines, names or {}, value
         self.entries: dict[tuple[int, bool], Any] = {}
 
 
@@ -240,16 +252,28 @@ def call_source(signature: Signature, is_recorded: bool) -> str:
         f"    if traced(): return op({arguments}){'[0]' * signature.first_only}",
     ]
     if signature.is_guarded:
-        options = signature.option_names[signature.seeded :]
-        same = [_guarded(signature), *[f"{each} == {each}_" for each in options]]
-        others = "observing._observers is None and forward_ad._current_level < 0"
-        lines += [
-            f"    {', '.join(['guard', *[f'{each}_' for each in options], 'run'])} = "
-            f"entries[{_number_of_entry(signature, is_recorded)}]",
-            f"    if {' and '.join(same)} and {others}:",
-            f"        return run({', '.join(signature.run_names)})",
-        ]
+        lines += _from_last(signature, is_recorded, "return")
     return "\n".join([*lines, f"    return search({arguments})"])
+
+
+def _from_last(signature: Signature, is_recorded: bool, then: str, also: str = "") -> list[str]:
+    """Return lines that run what the last call ran, if this call has the same layouts and options.
+
+    Args:
+        signature: of the operator.
+        is_recorded: whether a gradient is registered.
+        then: what precedes the call of the plan.
+        also: a further condition.
+    """
+    options = signature.option_names[signature.seeded :]
+    same = [_guarded(signature), *[f"{each} == {each}_" for each in options]]
+    others = "observing._observers is None and forward_ad._current_level < 0"
+    return [
+        f"    {', '.join(['guard', *[f'{each}_' for each in options], 'run'])} = "
+        f"entries[{_number_of_entry(signature, is_recorded)}]",
+        f"    if {also}{' and '.join(same)} and {others}:",
+        f"        {then} run({', '.join(signature.run_names)})",
+    ]
 
 
 def search_source(signature: Signature, casts: bool, is_recorded: bool) -> str:
@@ -308,31 +332,78 @@ def search_source(signature: Signature, casts: bool, is_recorded: bool) -> str:
     return "\n".join(lines)
 
 
-def forward_source(signature: Signature, saved: Sequence[int | None], is_bound: bool) -> str:
+def forward_source(signature: Signature, saved: Sequence[int | None], kept: Kept | None) -> str:
     """Return the source of the function that computes and saves what a gradient needs.
 
-    It is the `forward` of a `torch.autograd.Function`. It uses `is_list`, `run` and `options`; the last two are its
-    last arguments unless `is_bound`.
+    It is the `forward` of a `torch.autograd.Function`. It uses `is_list`, `run` and `options`, and the names of `kept`.
+    Without `kept`, `run` and `options` are its last arguments.
 
     Args:
         signature: of the operator.
         saved: the tensors that the gradient needs, as in `Operator.differentiable`.
-        is_bound: whether the function runs one plan, so that `options` are known but for a seed.
+        kept: the plan that the function runs, so that `options` are known but for a seed; None for any plan.
     """
-    names = signature.run_names if is_bound else [*signature.tensor_names, "run", "options"]
-    given = ", ".join([*signature.tensor_names, *(["o0" if is_bound else "options[0]"] * signature.seeded)])
-    result = (lambda k: "found") if signature.is_one else (lambda k: f"found[{k}]")
-    kept = [None if k is None else f"t{k}" if k >= 0 else result(~k) for k in saved]
-    lines = [f"def forward(ctx, {', '.join(names)}):", f"    found = run({given})"]
-    if kept:
-        lines.append(f"    ctx.to_save = ({', '.join(map(str, kept))},)")
-    if not is_bound:
+    names = [*signature.tensor_names, "run", "options"] if kept is None else signature.run_names
+    given = ", ".join([*signature.tensor_names, *(["options[0]" if kept is None else "o0"] * signature.seeded)])
+    lines = [f"def forward(ctx, {', '.join(names)}):"]
+    if kept is not None and kept.lines:
+        # The lines save a call of `run`.
+        lines += kept.lines
+        result = "y{}".format
+        value = "y0" if signature.is_one or signature.first_only else kept.value
+    else:
+        lines.append(f"    found = run({given})")
+        result = "found".format if signature.is_one else "found[{}]".format
+        value = f"found{'[0]' * signature.first_only}"
+    tensors = [None if k is None else f"t{k}" if k >= 0 else result(~k) for k in saved]
+    if tensors:
+        lines.append(f"    ctx.to_save = ({', '.join(map(str, tensors))},)")
+    if kept is None:
         lines.append("    ctx.options = options")
     elif signature.seeded:
         lines.append("    ctx.options = (o0, *options[1:])")
-    if not signature.is_one:
+    if not signature.is_one and not signature.first_only:
         lines.append("    ctx.materialize_grads = is_list")
-    return "\n".join([*lines, f"    return found{'[0]' * signature.first_only}"])
+    return "\n".join([*lines, f"    return {value}"])
+
+
+def gradient_source(signature: Signature, saved: int, needs: Sequence[int], count: int, is_recorded: bool) -> str:
+    """Return the source of the function that computes gradients by one operator, for calls of one plan.
+
+    It is the `backward` of a `torch.autograd.Function` with one result. It uses `NAMES` and more names: `entries` and
+    `call` are those of the operator, `o0`, `o1`, ... its options, and `refuse` raises an error.
+
+    Args:
+        signature: of the operator that computes gradients.
+        saved: the number of saved tensors, which follow the result's gradient.
+        needs: the arguments of the forward operator for which the last options say whether they need a gradient.
+        count: the number of gradients that the function returns.
+        is_recorded: whether the operator has a gradient itself.
+    """
+    options = signature.option_names
+    lines = ["def gradient(ctx, t0):", "    if records(): refuse()", f"    if t0 is None: return {(None,) * count}"]
+    if saved:
+        lines.append(f"    {''.join(f'{name}, ' for name in signature.tensor_names[1:])}= ctx.saved_tensors")
+    if signature.seeded:
+        lines.append("    o0 = ctx.options[0]")
+    if needs:
+        lines.append("    needed = ctx.needs_input_grad")
+        lines += [f"    {name} = needed[{k}]" for name, k in zip(options[-len(needs) :], needs, strict=True)]
+    called = f"call({', '.join([*signature.tensor_names, *options])})"
+    if not signature.is_one:
+        called = f"tuple({called})"
+    if signature.is_guarded:
+        lines += [
+            *_from_last(signature, is_recorded, "found =", "not traced() and "),
+            "    else:",
+            f"        found = {called}",
+        ]
+    else:
+        lines.append(f"    found = {called}")
+    if signature.is_one:
+        return "\n".join([*lines, f"    return found{', None' * (count - 1)}"])
+    nothing = ", ".join(["None"] * (count - 1))
+    return "\n".join([*lines, f"    return found if len(found) == {count} else (*found, {nothing})[:{count}]"])
 
 
 # ---------------------------------------------------------------- plans
@@ -385,23 +456,30 @@ def runner(
         "new": new, "allocate": _allocate_here, "current_device": current_device, "index": index,
         "raw_stream": raw_stream, "foreign": foreign, "stream_of": stream_of, "chosen": plan.chosen,
         "scalars": scalars, "others": scalars[1:], "run_again": run_again,
+        "held": workspace.held, "clear": plan.clear,
     }  # fmt: skip
     for k, each in enumerate(made):
         # torch's compiler allocates by `allocate`, too: it does not pass through the dispatcher.
         names |= {f"shape{k}": tuple(each.shape), f"steps{k}": each.stride(), f"dtype{k}": each.dtype}
-    wanted = [False] + [True] * signature.first_only
-    run, *only = [made_from(_run_source(signature, numbers, lead, len(made), each), names) for each in wanted]
-    return Kept(run, only[0] if only else run)
+    direct = plan.chosen.direct
+    lines = _run_lines(signature, numbers, lead, len(made), direct is not None and direct.workspace_bytes > 0)
+    head = f"def run({', '.join(signature.run_names)}):"
+    value = "y0" if signature.is_one else f"({''.join(f'y{k}, ' for k in range(len(made)))})"
+    returned = [value] + ["y0"] * signature.first_only
+    run, *only = [made_from("\n".join([head, *lines, f"    return {each}"]), names) for each in returned]
+    return Kept(run, only[0] if only else run, lines, names, value)
 
 
-def _run_source(signature: Signature, numbers: Sequence[int], lead: int, count: int, first_only: bool) -> str:
-    """Return the source of a function that runs a plan on a GPU; see `runner` for its names.
+def _run_lines(signature: Signature, numbers: Sequence[int], lead: int, count: int, has_workspace: bool) -> list[str]:
+    """Return the lines of a function that runs a plan on a GPU and makes the results y0, y1, ...
+
+    See `runner` for the names that they use.
 
     Args:
         signature: of the operator.
         numbers, lead: as in `runner`.
         count: the number of results.
-        first_only: whether the function returns only the first result.
+        has_workspace: whether the plan probably needs scratch memory.
     """
     given = signature.run_names
     results = [f"y{k}" for k in range(count)]
@@ -411,8 +489,21 @@ def _run_source(signature: Signature, numbers: Sequence[int], lead: int, count: 
         not signature.is_one
     )
     words = "(o0, *others)" if signature.seeded else "scalars"
-    lines = [
-        f"def run({', '.join(given)}):",
+    # `queued` does the same, but needs a call.
+    launched = [
+        "    direct = chosen.direct",
+        "    if direct is None or direct.workspace_bytes or direct.launch(stream, 0, addresses, words):",
+        "        run_again(addresses, stream, words)",
+    ]
+    if has_workspace:
+        launched = [
+            "    direct = chosen.direct",
+            "    # The variable `block` keeps the block alive until the work is queued.",
+            "    block = None if direct is None else held(direct.workspace_bytes, index, stream, clear)",
+            "    if block is None or direct.launch(stream, block.address, addresses, words):",
+            "        run_again(addresses, stream, words)",
+        ]
+    return [
         f"    if {'True' if _allocate_here is None else 'current_device() != index'}:",
         f"        {made} = new(t{lead})",
         "    else:",
@@ -422,13 +513,8 @@ def _run_source(signature: Signature, numbers: Sequence[int], lead: int, count: 
         f"        stream_of(t{lead}.device)",
         f"    addresses = [{', '.join(f'{every[k]}.data_ptr()' for k in numbers)}]",
         f"    words = {words}",
-        "    direct = chosen.direct",
-        # `queued` does the same, but needs a call.
-        "    if direct is None or direct.workspace_bytes or direct.launch(stream, 0, addresses, words):",
-        "        run_again(addresses, stream, words)",
-        f"    return {'y0' if first_only else made if signature.is_one else f'({made})'}",
+        *launched,
     ]
-    return "\n".join(lines)
 
 
 def _on_arrays(found: Ran) -> Callable[[Sequence[torch.Tensor], Any], None]:

@@ -51,11 +51,7 @@ _gated_one_backward = Operator(
     lambda dy, x, *_: like(x),
     bridges.gated_backward,
 )
-_gated_one.differentiable(
-    lambda ctx, dy: (_gated_one_backward.call(dy, *ctx.saved_tensors, *ctx.options),),
-    (0,),
-    1,
-)
+_gated_one.differentiable_by(_gated_one_backward, (0,), 1)
 _gated_pair = Operator(
     "gated_pair(Tensor a, Tensor b, str kind, str gate) -> Tensor",
     lambda a, *_: like(a),
@@ -66,11 +62,7 @@ _gated_pair_backward = Operator(
     lambda dy, a, b, *_: like(a, b),
     bridges.gated_pair_backward,
 )
-_gated_pair.differentiable(
-    lambda ctx, dy: _gated_pair_backward.call(dy, *ctx.saved_tensors, *ctx.options),
-    (0, 1),
-    2,
-)
+_gated_pair.differentiable_by(_gated_pair_backward, (0, 1), 2)
 
 
 def gated(x: Tensor | tuple[Tensor, Tensor], kind: str = "swiglu", *, axis: int = -1, gate: str = "second") -> Tensor:
@@ -257,13 +249,7 @@ def _no_gradient(ctx: Any, *_: Any) -> Any:
 _attend_only.differentiable(_no_gradient, (), 5)
 
 
-def _attention_gradients(ctx: Any, do: Tensor, *_: Any) -> tuple[Any, ...]:
-    needs_bias = ctx.needs_input_grad[3]
-    found = _attend_backward.call(do, *ctx.saved_tensors, *ctx.options, needs_bias)
-    return (*found, None) if needs_bias else (*found, None, None)
-
-
-_attend.differentiable(_attention_gradients, (0, 1, 2, 3, 4, ~0, ~1), 5)
+_attend.differentiable_by(_attend_backward, (0, 1, 2, 3, 4, ~0, ~1), 5, needs=(3,))
 
 
 def attention(
@@ -290,7 +276,7 @@ def attention(
     Returns:
         a tensor (batch, heads, queries, d_v).
     """
-    offset = torch.randint(2**58, (1,), device=q.device) * 4 if dropout else None
+    offset = _drawn_offset(q) if dropout else None
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     given = (q, k, v, bias, offset, *bridges.named_mask(mask), scale, dropout)
     if torch.is_grad_enabled() and _tracked(q, k, v, bias):
@@ -389,12 +375,7 @@ _norm_backward = Operator(
 )
 
 
-def _norm_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    found = _norm_backward.call(dy, *ctx.saved_tensors, *ctx.options)
-    return (*found, None)[:2]
-
-
-_norm.differentiable(_norm_gradients, (0, 1), 2)
+_norm.differentiable_by(_norm_backward, (0, 1), 2)
 
 
 def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> Tensor:
@@ -421,12 +402,7 @@ _layers_backward = Operator(
 )
 
 
-def _layer_gradients(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    found = _layers_backward.call(dy, *ctx.saved_tensors, *ctx.options)
-    return (*found, None, None)[:3]
-
-
-_layers.differentiable(_layer_gradients, (0, 1, 2), 3)
+_layers.differentiable_by(_layers_backward, (0, 1, 2), 3)
 
 
 def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float = 1e-5) -> Tensor:
@@ -540,7 +516,7 @@ def _softmax_like(name: str) -> Any:
         lambda dy, y, axis: like(y),
         bridges.CALLS[f"{name}_backward"],
     )
-    made.differentiable(lambda ctx, dy: (slopes.call(dy, *ctx.saved_tensors, *ctx.options),), (~0,), 1)
+    made.differentiable_by(slopes, (~0,), 1)
     return made
 
 
@@ -708,11 +684,7 @@ _rope_backward = Operator(
     lambda dy, *_: (as_stored(dy, dy.shape),),
     bridges.rope_backward,
 )
-_rope.differentiable(
-    lambda ctx, dy: (_rope_backward.call(dy, *ctx.saved_tensors, *ctx.options), None, None),
-    (1, 2),
-    3,
-)
+_rope.differentiable_by(_rope_backward, (1, 2), 3)
 
 
 def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> Tensor:
@@ -731,11 +703,7 @@ _drop = Operator(
     lambda x, *_: (as_stored(x, x.shape),),
     bridges.dropout,
 )
-_drop.differentiable(
-    lambda ctx, dy: (_drop.call(dy, *ctx.saved_tensors, *ctx.options), None),
-    (1,),
-    2,
-)
+_drop.differentiable_by(_drop, (1,), 2)
 #: Dropout by a seed that the host knows, which takes one kernel less.
 _drop_by_seed = Operator(
     "dropout_by_seed(Tensor x, int seed, float p) -> Tensor",
@@ -743,11 +711,7 @@ _drop_by_seed = Operator(
     bridges.dropout_by_seed,
     seeded=True,
 )
-_drop_by_seed.differentiable(
-    lambda ctx, dy: (_drop_by_seed.call(dy, *ctx.options),),
-    (),
-    1,
-)
+_drop_by_seed.differentiable_by(_drop_by_seed, (), 1)
 _lock = threading.Lock()
 #: An odd number, so that different offsets give different seeds.
 _FACTOR = 0xD1342543DE82EF95
@@ -763,6 +727,21 @@ def _drawn_seed(device: int) -> int:
     return (start + offset // 4 * _FACTOR) % 2**63
 
 
+def _host_draws(x: Tensor) -> bool:
+    """Return whether the host draws random numbers for x.
+
+    Compiled functions and CUDA graphs draw other numbers in each run, on the GPU.
+    """
+    return not is_traced() and x.is_cuda and not is_watched() and not torch._C._cuda_isCurrentStreamCapturing()
+
+
+def _drawn_offset(x: Tensor) -> Tensor:
+    """Return a random multiple of 4 on x's device, from torch's generator of the device."""
+    if _host_draws(x):
+        return torch.full((1,), _drawn_seed(x.get_device()) % 2**58 * 4, device=x.device)
+    return torch.randint(2**58, (1,), device=x.device) * 4
+
+
 def dropout(x: Tensor, p: float = 0.5, *, training: bool = True) -> Tensor:
     """Set elements of x to 0 with probability p, and divide the others by 1 - p; differentiable.
 
@@ -775,7 +754,6 @@ def dropout(x: Tensor, p: float = 0.5, *, training: bool = True) -> Tensor:
     """
     if not training or not p:
         return x
-    # Compiled functions and CUDA graphs draw another number in each run, on the GPU.
-    if not is_traced() and x.is_cuda and not is_watched() and not torch._C._cuda_isCurrentStreamCapturing():
+    if _host_draws(x):
         return _drop_by_seed.call(x, _drawn_seed(x.get_device()), p)
     return _drop.call(x, torch.randint(2**60, (1,), device=x.device), p)

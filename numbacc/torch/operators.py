@@ -24,6 +24,7 @@ from .fast_calls import (
     Signature,
     call_source,
     forward_source,
+    gradient_source,
     is_watched,
     made_from,
     runner,
@@ -225,6 +226,38 @@ class Operator:
 
         return cast
 
+    def differentiable_by(
+        self,
+        operator: Operator,
+        saved: Sequence[int | None],
+        first: int,
+        *,
+        needs: Sequence[int] = (),
+    ) -> None:
+        """Register the gradient, which one operator computes: operator(dy, *saved tensors, *options, *needs).
+
+        Calls return one result, and dy is its gradient. The results of `operator` are the gradients of the first tensor
+        arguments; the others have none.
+
+        Args:
+            saved, first: as in `differentiable`.
+            needs: the numbers of arguments; for each, the operator gets whether it needs a gradient.
+        """
+
+        def backward(ctx: Any, dy: torch.Tensor, *_: Any) -> tuple[Any, ...]:
+            needed = [ctx.needs_input_grad[k] for k in needs]
+            found = operator.call(dy, *ctx.saved_tensors, *ctx.options, *needed)
+            return (*((found,) if operator._signature.is_one else found), *(None,) * first)[:first]
+
+        def made(options: Sequence[Any], refuse: Callable[[], None]) -> Callable[..., Any]:
+            own, seeded = operator._signature, self._signature.seeded
+            source = gradient_source(own, len(saved), needs, first + seeded, operator._recorded is not None)
+            known = dict(zip(own.option_names, options, strict=False))
+            names = {"call": operator.call, "entries": operator._last.entries, "refuse": refuse, **known}
+            return made_from(source, {**NAMES, **names})
+
+        self.differentiable(backward, saved, first, of_plan=made)
+
     def differentiable(
         self,
         backward: Callable[..., Any],
@@ -232,6 +265,7 @@ class Operator:
         first: int,
         *,
         needs_first: bool = True,
+        of_plan: Callable[..., Callable[..., Any]] | None = None,
     ) -> None:
         """Register the gradient.
 
@@ -244,6 +278,7 @@ class Operator:
             first: the number of tensor arguments; they come first.
             needs_first: whether there is no gradient without that of the first result. If False, gradients of results
                 may be None.
+            of_plan: (options, function that raises an error) -> a faster `backward` for calls of one plan.
         """
         is_list, name, signature = self._is_list, self._name, self._signature
         places = saved if callable(saved) else lambda options: saved
@@ -265,36 +300,41 @@ class Operator:
 
         torch.library.register_autograd(self.op.name(), run, setup_context=keep, lib=LIBRARY)
 
+        def refuse() -> None:
+            raise UnsupportedError(
+                f"create_graph=True: numbacc.torch.{name} has no second derivatives. Use torch's own function there"
+            )
+
         # torch calls these in eager mode.
-        def recording(forward: Callable[..., Any], more: int, members: dict[str, Any]) -> Any:
-            """Return a function that computes by `forward`, which has `more` arguments that are not tensors."""
+        def gradient_with(more: int) -> Callable[..., Any]:
+            """Return the gradient of a function that has `more` arguments which are not tensors."""
             nothing, behind = (None,) * (first + more), (None,) * more
 
             def gradient(ctx: Any, *slopes: Any) -> Any:
                 if _is_grad_enabled():
-                    raise UnsupportedError(
-                        f"create_graph=True: numbacc.torch.{name} has no second derivatives. Use torch's own function "
-                        "there"
-                    )
+                    refuse()
                 if needs_first and slopes[0] is None:
                     return nothing
                 found = backward(ctx, list(slopes)) if is_list else backward(ctx, *slopes)
                 return (*found, *behind) if more else found
 
-            return _apply(f"Numbacc{name.title().replace('_', '')}", forward, gradient, members)
+            return gradient
+
+        title = f"Numbacc{name.title().replace('_', '')}"
 
         def recorder(kept: Kept, options: tuple[Any, ...]) -> Any:
-            source = forward_source(signature, places(options), True)
-            forward = made_from(source, {"run": kept.run, "options": options, "is_list": is_list})
-            kept.recorded = recording(forward, int(signature.seeded), {"options": options})
+            source = forward_source(signature, places(options), kept)
+            forward = made_from(source, {"run": kept.run, "options": options, "is_list": is_list, **kept.names})
+            gradient = gradient_with(int(signature.seeded)) if of_plan is None else of_plan(options, refuse)
+            kept.recorded = _apply(title, forward, gradient, {"options": options})
             return kept.recorded
 
         def recorded(*arguments: Any) -> Any:
             """Record the gradient of a call whose plan is not known."""
             numbers = tuple(places(arguments[-1]))
             if numbers not in others:
-                forward = made_from(forward_source(signature, numbers, False), {"is_list": is_list})
-                others[numbers] = recording(forward, 2, {})
+                forward = made_from(forward_source(signature, numbers, None), {"is_list": is_list})
+                others[numbers] = _apply(title, forward, gradient_with(2), {})
             return others[numbers](*arguments)
 
         others: dict[Any, Any] = {}
