@@ -15,7 +15,7 @@ from numbacc.kernels.scan.spec import ScanSpec
 pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(paired=True, in_pairs=True)]
 
 #: What is launched for many tokens of a vocabulary of some ten thousand, beside scans.
-MANY = [*("count", "place") * 2, "bounds", *["scatter_chunks"] * 3, "scatter_rows"]
+MANY = [*("count", "place") * 2, "bounds", *["scatter_chunks"] * 4, "scatter_rows"]
 TOKENS, TABLE = 1 << 20, (50257, 1024)
 
 

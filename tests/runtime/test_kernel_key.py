@@ -234,7 +234,7 @@ def specs():
     softmax = AttentionSpec("softmax", (("s", "float32"),), (("p", "float16"),), "float32")
     squares = ListSumSpec(SQUARE, ("bfloat16",), "float32")
     product = GemmSpec("bfloat16", False, False, (128, 256), FORMULAS["gated.forward.glu"], (), (("bfloat16", True),))
-    flash = [FlashSpec(direction, "bfloat16", 64) for direction in ("forward", "backward", "prepare")]
+    flash = [FlashSpec(direction, "bfloat16", 64) for direction in ("forward", "backward", "prepare", "lists")]
     more = (softmax, SumsSpec(found["kernels/rows/row"], None, 0, 2, 256, 1, True), squares, product, *flash)
     return {**found, **{spec.module: spec for spec in more}}
 

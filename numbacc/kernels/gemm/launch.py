@@ -32,9 +32,10 @@ class Tile(NamedTuple):
     cluster: int = 1
 
 
+#: None has a cluster of two blocks: their results are right in the simulator and for large tiles, but on an H100 those of
+#: tiles of 64 rows were wrong.
 TILES: tuple[Sequence[int], ...] = (
-    (128, 256), (128, 256, 1, 2), (128, 192), (128, 128, 2), (128, 128, 2, 2), (128, 128), (64, 256), (64, 128, 2),
-    (64, 128), (64, 64),
+    (128, 256), (128, 192), (128, 128, 2), (128, 128), (64, 256), (64, 128, 2), (64, 128), (64, 64),
 )  # fmt: skip
 #: Measured on an H200: the bytes that a multiprocessor loads in a cycle, the products in a cycle (64 of them for an
 #: element of a stage), the cycles of a tile's start, and of the epilogue of the largest tile, if it calls `math`, too.
