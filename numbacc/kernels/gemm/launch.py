@@ -32,8 +32,8 @@ class Tile(NamedTuple):
     cluster: int = 1
 
 
-#: None has a cluster of two blocks: their results are right in the simulator and for large tiles, but on an H100 those of
-#: tiles of 64 rows were wrong.
+#: None has a cluster of two blocks: their results are right in the simulator and were right for large tiles, but on an
+#: H100 those of tiles of 64 rows were wrong.
 TILES: tuple[Sequence[int], ...] = (
     (128, 256), (128, 192), (128, 128, 2), (128, 128), (64, 256), (64, 128, 2), (64, 128), (64, 64),
 )  # fmt: skip
