@@ -213,9 +213,6 @@ class GroupedPlan(Plan[Any]):
     def _make(self, key: Any, trial: Any) -> Any:
         return FusedKernel(self._order(key), (bits(1.0, "float32"), 0), self.close, key)
 
-    def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
-        return False
-
     def scalars(self, alpha: float, numbers: Sequence[float]) -> tuple[int, ...]:
         """Return alpha and the operands that are numbers, as `run` takes them."""
         return (bits(alpha, "float32"), 0, *[bits(each, "float32") for each in numbers])

@@ -239,8 +239,5 @@ class GroupSumsPlan(Plan[Any]):
     def _make(self, key: Any, trial: Any) -> Any:
         return FusedKernel(self._order(key), (bits(1.0, "float32"), 0), self.close, key)
 
-    def _may_share(self, i: int, j: int, source: int, target: int) -> bool:
-        return False
-
 
 grouped.backward = grouped_backward  # type: ignore[attr-defined]
