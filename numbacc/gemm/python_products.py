@@ -231,7 +231,7 @@ class EpiloguePlan(Plan[Result]):
         count = multiprocessors(self.device)
         tiles = tiles_for(product, count)
         #: kind -> tile; no tile for the library.
-        kinds = {(each.tall << 16 | each.wide, each.turns << 8 | each.cluster): each for each in tiles}
+        kinds = {(each.tall << 16 | each.wide, each.turns): each for each in tiles}
         fields = product._asdict()
         del fields["formula"]  # the epilogue's digest names it
         moved, kept = list(trial.addresses), []  # type: list[int], list[Any]

@@ -23,17 +23,14 @@ class Tile(NamedTuple):
 
     Attributes:
         tall, wide: its rows, and its columns of B.
-        turns, cluster: as in `GemmSpec`.
+        turns: as in `GemmSpec`.
     """
 
     tall: int
     wide: int
     turns: int = 1
-    cluster: int = 1
 
 
-#: None has a cluster of two blocks: their results are right in the simulator and were right for large tiles, but on an
-#: H100 those of tiles of 64 rows were wrong.
 TILES: tuple[Sequence[int], ...] = (
     (128, 256), (128, 192), (128, 128, 2), (128, 128), (64, 256), (64, 128, 2), (64, 128), (64, 64),
 )  # fmt: skip
@@ -138,31 +135,30 @@ def order_of(
     is_grouped = has_sizes and not by_k
     if (has_sizes and (n % 2 or count > MOST_GROUPS)) or (by_k and not (a_down and b_down)):
         return None
-    tall, wide, turns, cluster = Tile(*(tile or _tiles(flat, multiprocessors)[0]))
+    tall, wide, turns = Tile(*(tile or _tiles(flat, multiprocessors)[0]))
     spec = GemmSpec(
         dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tall, wide), formula=flat.formula,
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
         sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k, reduces=flat.reduces if any(reduces) else (),
-        cluster=cluster,
     )  # fmt: skip
     depth = ROW // item
     maps = [
         _map(flat.a, (count, m, k), a_down, tall, depth),
-        _map(flat.b, (count, n * flat.sums, k), b_down, wide // flat.sums // cluster, depth),
+        _map(flat.b, (count, n * flat.sums, k), b_down, wide // flat.sums, depth),
         *[_map(flat.outs[each], (count, m, n), False, 16, COLUMNS) for each in mapped],  # 16 rows of a warp
     ]
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
     sizes: Any = AddressOf(flat.sizes) if has_sizes else 0
-    tiles = count * _up(m, tall * cluster) * _up(n * flat.sums, wide)
-    blocks = multiprocessors if is_grouped else cluster * min(multiprocessors // cluster, tiles)
+    tiles = count * _up(m, tall) * _up(n * flat.sums, wide)
+    blocks = multiprocessors if is_grouped else min(multiprocessors, tiles)
     parameters: tuple[Any, ...] = (
         *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes,
         m, n, k, count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0),
     )  # fmt: skip
     grid, block = (blocks, 1, 1), (spec.threads, 1, 1)
-    return TensorOrder(spec, device, grid, block, (cluster, 1, 1), spec.shared_bytes, parameters)
+    return TensorOrder(spec, device, grid, block, (1, 1, 1), spec.shared_bytes, parameters)
 
 
 def _up(n: int, step: int) -> int:
@@ -256,21 +252,18 @@ def _tiles(flat: KernelProduct, multiprocessors: int) -> list[Tile]:
         m = _up(m, count)
 
     def cycles(tile: Tile) -> float:
-        tall, wide, turns, cluster = tile
-        rounds = _up(count * _up(m, tall * cluster) * _up(n * sums, wide), multiprocessors // cluster)
+        tall, wide, turns = tile
+        rounds = _up(count * _up(m, tall) * _up(n * sums, wide), multiprocessors)
         product = _up(k * flat.a.itemsize, ROW) * max(ROW * (tall + wide) / _BYTES, tall * wide / _PRODUCTS)
         largest = TILES[0][0] * TILES[0][1] * sums
         epilogue = _START + (_HEAVY if flat.is_heavy else _EPILOGUE) * tall * wide / largest
         return rounds * (product + epilogue) if turns == 1 else rounds * max(product, epilogue) + epilogue
 
     # Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns.
-    # Nor do groups have pairs of blocks.
     fitting = [
         each
         for each in (Tile(*given) for given in TILES)
-        if (sums == 1 or each.wide % (2 * COLUMNS) == 0)
-        and not (flat.by_k and each.turns > 1)
-        and not (flat.sizes >= 0 and each.cluster > 1)
+        if (sums == 1 or each.wide % (2 * COLUMNS) == 0) and not (flat.by_k and each.turns > 1)
     ]
     return sorted(fitting, key=cycles)
 

@@ -34,7 +34,6 @@ class _GemmFields(NamedTuple):
     turns: int = 1
     by_k: bool = False
     reduces: tuple[str, ...] = ()
-    cluster: int = 1
 
 
 class GemmSpec(_GemmFields, WarpgroupSpec):
@@ -57,7 +56,6 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
             compute the same tile, 64 rows each.
         reduces: for each result "", or the reduction "sum", "max" or "min" over 64 columns that is stored instead. ()
             for none.
-        cluster: 2 if pairs of blocks compute two tiles, one below the other: each loads half of B for both. Else 1.
         by_k: whether groups divide the sums over K instead: each has its own result, of its rows of Aᵀ and B.
     """
 

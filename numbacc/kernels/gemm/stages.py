@@ -23,49 +23,29 @@ def depth_of(spec: GemmSpec) -> int:
 def loading(spec: GemmSpec) -> Any:
     """Return load(at, done, map_a, map_b, top, left, along, n, ...), which lets the copy engine fill a stage.
 
-    B arrives in bricks: of 64 columns if its rows are contiguous, else of all columns of a half. The two blocks of a
-    cluster load every other brick, for both.
+    B arrives in bricks: of 64 columns if its rows are contiguous, else of all columns of a half.
     """
-    (TALL, WIDE), STAGE, A_DOWN, B_DOWN, CLUSTER = spec.tile, spec.stage_bytes, spec.a_down, spec.b_down, spec.cluster
-    BRICKS = WIDE // COLUMNS if B_DOWN else spec.sums * CLUSTER
+    (TALL, WIDE), STAGE, A_DOWN, B_DOWN = spec.tile, spec.stage_bytes, spec.a_down, spec.b_down
+    BRICKS = WIDE // COLUMNS if B_DOWN else spec.sums
     IN_HALF, BRICK_BYTES, BRICK_WIDE = BRICKS // spec.sums, ROW * WIDE // BRICKS, WIDE // BRICKS
 
     @inlined
-    def load(at, done, map_a, map_b, top, left, along, n, layer_a, layer_b, rank):
+    def load(at, done, map_a, map_b, top, left, along, n, layer_a, layer_b):
         device.mbarrier_arrive_expect_tx(done, STAGE)
         if A_DOWN:
             for brick in range(TALL // ROWS):
                 device.tma_load(at + brick * PART, map_a, (top + ROWS * brick, along, layer_a), done)
         else:
             device.tma_load(at, map_a, (along, top, layer_a), done)
-        for number in range(BRICKS // CLUSTER):
-            brick = CLUSTER * number + rank
+        for brick in range(BRICKS):
             to = at + ROW * TALL + brick * BRICK_BYTES
             line = left + brick % IN_HALF * BRICK_WIDE + brick // IN_HALF * n
-            if CLUSTER > 1 and B_DOWN:
-                device.tma_load_multicast(to, map_b, (line, along, layer_b), done, 3)
-            elif CLUSTER > 1:
-                device.tma_load_multicast(to, map_b, (along, line, layer_b), done, 3)
-            elif B_DOWN:
+            if B_DOWN:
                 device.tma_load(to, map_b, (line, along, layer_b), done)
             else:
                 device.tma_load(to, map_b, (along, line, layer_b), done)
 
     return load
-
-
-def releasing(CLUSTER: int) -> Any:
-    """Return release(empty, if_there, thread): it lets all blocks that write to a stage fill it again."""
-
-    @inlined
-    def release(empty, if_there, thread):
-        if CLUSTER > 1:
-            if if_there and thread < CLUSTER:
-                device.mbarrier_arrive_cluster(empty, thread)
-        elif if_there and thread == 0:
-            device.mbarrier_arrive(empty)
-
-    return release
 
 
 def clearing(spec: GemmSpec) -> Any:

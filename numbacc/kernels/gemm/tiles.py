@@ -11,17 +11,15 @@ from .epilogue import inlined
 from .spec import GemmSpec
 
 #: Rows of tiles that blocks compute together, so that they find columns of B in the L2 cache.
-_BAND = 8
+BAND = 8
 
 
 def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
     """Return keep(sizes, ...), find(tile, place, ...), span(place, ...) and locate(tile, ...).
 
-    Kernels ask them what to compute; the tiles of a cluster of two blocks count as one. The sizes of groups are in
-    shared memory, and all their rows follow each other.
+    Kernels ask them what to compute. The sizes of groups are in shared memory, and all their rows follow each other.
     """
-    TALL, WIDE, THREADS = spec.tile[0] * spec.cluster, spec.tile[1] // spec.sums, spec.threads
-    BAND = _BAND // spec.cluster
+    TALL, WIDE, THREADS = spec.tile[0], spec.tile[1] // spec.sums, spec.threads
     GROUPED, BY_K = spec.is_grouped, spec.by_k
 
     @inlined
