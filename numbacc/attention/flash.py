@@ -15,6 +15,7 @@ import numpy as np
 
 from ..base.attention_band import Band
 from ..base.dispatch import runtime, simulated, tensor_launcher_class
+from ..base.layout import row_major_strides
 from ..functions.formula import COPY
 from ..kernels.attention import flash_launch as launch
 from ..kernels.attention.flash_launch import BlockMap, Elements, FlashProblem, Matrices
@@ -151,7 +152,7 @@ class Flash:
         return all(n == 1 or (step > 0 and step % ALIGNED == 0) for n, step in zip(shape, steps, strict=True))
 
     def _number(self, array: Array) -> int:
-        """Return the number of an array among those of the launches."""
+        """Return the number of an array in the launches."""
         for number, each in enumerate(self._arrays):
             if each.number == array.number:
                 return number
@@ -176,7 +177,7 @@ class Flash:
             stage.part("stats", shape, np.float32)
         elif self._is_backward:
             return self._number(stage.plain("stats", shape))
-        elif stage.arrays["stats"].lies.strides != _steps(shape):
+        elif stage.arrays["stats"].lies.strides != row_major_strides(shape, np.dtype(np.float32).itemsize):
             stage.returned("stats", pitch=1)
         return self._number(stage.arrays["stats"])
 
@@ -260,11 +261,6 @@ class Flash:
         for name in self._scoring.gradients():
             source, target = stage.arrays[f"{name}_sums"], stage.arrays[name]
             stage.add(stage.mapped(COPY, source, target), source, target)
-
-
-def _steps(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a contiguous float32 array."""
-    return tuple(4 * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 class _ConstantLists:
