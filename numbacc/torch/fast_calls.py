@@ -262,7 +262,7 @@ def _from_last(signature: Signature, is_recorded: bool, then: str, also: str = "
     Args:
         signature: of the operator.
         is_recorded: whether a gradient is registered.
-        then: what precedes the call of the plan.
+        then: the text before the call of the plan.
         also: a further condition.
     """
     options = signature.option_names[signature.seeded :]
@@ -371,7 +371,7 @@ def gradient_source(signature: Signature, saved: int, needs: Sequence[int], coun
     """Return the source of the function that computes gradients by one operator, for calls of one plan.
 
     It is the `backward` of a `torch.autograd.Function` with one result. It uses `NAMES` and more names: `entries` and
-    `call` are those of the operator, `o0`, `o1`, ... its options, and `refuse` raises an error.
+    `call` belong to the operator, `o0`, `o1`, ... are its options, and `refuse` raises an error.
 
     Args:
         signature: of the operator that computes gradients.
@@ -473,7 +473,7 @@ def runner(
 def _run_lines(signature: Signature, numbers: Sequence[int], lead: int, count: int, has_workspace: bool) -> list[str]:
     """Return the lines of a function that runs a plan on a GPU and makes the results y0, y1, ...
 
-    See `runner` for the names that they use.
+    `runner` describes the names in these lines.
 
     Args:
         signature: of the operator.

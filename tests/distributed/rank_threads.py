@@ -33,7 +33,7 @@ def together(size, folder, work, *, ranks=None, call_timeout=None):
         team._control._done = True
         team._control.send(kind="done", number=team._control._number())
 
-    # What an error says that comes from outside: in a process with one rank, `init` sets it.
+    # `init` sets the message of errors from outside for the one rank of a process. Here each thread is a rank.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RankError, "news", staticmethod(lambda: own.notice()))
         run_threads(rank, size)

@@ -42,7 +42,7 @@ def _number(value: Any, kind: str) -> Any:
         return value
 
 
-#: What kernels use as it is, and as it was given.
+#: The types of arguments that kernels use unchanged.
 _AS_GIVEN = (np.ndarray, bool, int, float, complex)
 
 

@@ -715,7 +715,7 @@ def _counted(body: list[ast.stmt]) -> Counter[str]:
 
 
 def free_numbers(body: list[ast.stmt], space: dict[str, Any]) -> None:
-    """Let variables that are assigned a global number, and other values elsewhere, have a type that fits all values."""
+    """Give a variable a type that fits all its values if one of them is a global number."""
     counts = _counted(body)
     for s in walk(body):
         if not (isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and isinstance(s.value, ast.Name)):
