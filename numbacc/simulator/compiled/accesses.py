@@ -225,7 +225,7 @@ class Accesses(Checks):
         return ["_nb_meter"]
 
     @staticmethod
-    def kinds(arrays: list[Any]) -> list[types.Type]:
+    def kinds() -> list[types.Type]:
         return [types.Array(types.int64, 1, "C")]
 
     def head(self, line: int) -> list[ast.stmt]:

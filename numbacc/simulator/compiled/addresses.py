@@ -274,8 +274,8 @@ class AddressChecks(Checks):
         return [*super().parameters(), MEMORY]
 
     @staticmethod
-    def kinds(arrays: list[Any]) -> list[types.Type]:
-        return [*Checks.kinds(arrays), types.int64]
+    def kinds() -> list[types.Type]:
+        return [*Checks.kinds(), types.int64]
 
     def head(self, line: int) -> list[ast.stmt]:
         known = [f"_nb_forget({MEMORY}, _nb_state)"]

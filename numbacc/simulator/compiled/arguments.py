@@ -53,7 +53,7 @@ def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> AbstractCon
         DTypeError: kernels do not support an argument of this type.
     """
     if not extensions and all(type(each) in _AS_GIVEN for each in given):
-        return nullcontext(tuple(given))
+        return nullcontext(given if type(given) is tuple else tuple(given))
     return _converted_to_host(given, extensions)
 
 

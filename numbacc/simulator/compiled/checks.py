@@ -37,6 +37,9 @@ OUTSIDE, MISALIGNED_ADDRESS = 8, 9
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
+# In checked mode, the same array goes on: the bits of eras, the offsets of arrays from aligned addresses, and for each
+# array with stamps those of the writers and of the readers.
+_OFFSETS = ERRORS + 1
 # The bits of a stamp: thread, flag, flag, access, era.
 _THREAD, _WARP, _MANY, _BLOCKS, _SITE, _ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
 _ATOMIC = _MANY
@@ -51,6 +54,58 @@ def _era_bits(blocks: int, cooperative: bool) -> int:
         cooperative: whether the grid synchronizes. Between two of its barriers, each block has another number.
     """
     return _COOPERATIVE_BITS if cooperative else 43 - (blocks + 1).bit_length()
+
+
+def has_stamps(kind: types.Array) -> bool:
+    """Return whether each element of an argument has stamps."""
+    return True
+
+
+def header(
+    arrays: list[Any], count: int, offsets: list[int] | None, blocks: int, cooperative: bool
+) -> np.ndarray[Any, Any]:
+    """Return the array of errors, with what the checks of a launch need after it. Untouched memory costs nothing.
+
+    Args:
+        arrays: the arrays with stamps.
+        count: how many arguments are arrays.
+        offsets: the distance in bytes from an address that a GPU aligns to the start of each argument that is an array;
+            None for 0.
+        cooperative: whether the grid synchronizes.
+    """
+    size = _OFFSETS + count
+    for each in arrays:
+        size += 2 * each.size
+    made = np.zeros(size, np.int64)
+    made[ERRORS] = _era_bits(blocks, cooperative)
+    if offsets is not None:
+        made[_OFFSETS : _OFFSETS + count] = offsets
+    return made
+
+
+@intrinsic
+def stamps(typingctx: Any, header: Any, start: Any, array: Any) -> Any:
+    """Return the array of stamps, one for each of an array's elements, that starts at an index of the header."""
+    made = types.Array(types.int64, array.ndim, "C")
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        from numba.np import arrayobj  # slow to import
+
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        of = context.make_array(signature.args[2])(context, builder, args[2])
+        shape = cgutils.unpack_tuple(builder, of.shape)
+        word = context.get_value_type(types.int64)
+        strides: list[Any] = [word(8)]
+        for n in reversed(shape[1:]):
+            strides.insert(0, builder.mul(strides[0], n))
+        found = context.make_array(made)(context, builder)
+        arrayobj.populate_array(
+            found, data=builder.gep(data, [args[1]]), shape=shape, strides=strides[: len(shape)], itemsize=word(8),
+            meminfo=None,
+        )  # fmt: skip
+        return found._getvalue()
+
+    return made(header, types.int64, array), codegen
 
 
 # The functions below are compiled once, for int64 only: an address stands for an array.
@@ -301,36 +356,17 @@ class Checks:
 
     def space(self) -> dict[str, Any]:
         """Return the values of the names that the statements use."""
-        return {"_nb_access": access, "_nb_inside": inside, "_nb_injective": injective, "_nb_aligned": aligned}
+        return {"_nb_access": access, "_nb_inside": inside, "_nb_injective": injective, "_nb_aligned": aligned,
+                "_nb_stamps": stamps}
 
     def parameters(self) -> list[str]:
         """Return the parameters that the compiled function takes in addition."""
-        return [
-            "_nb_era_bits",
-            "_nb_offsets",
-            *(f"_nb_{k}_{p}" for p in self.parameter_arrays for k in ("wrote", "read")),
-        ]
+        return []
 
     @staticmethod
-    def kinds(arrays: list[Any]) -> list[types.Type]:
-        """Return the types of `parameters` from the types of the kernel's arrays."""
-        numbers = types.Array(types.int64, 1, "C")
-        return [types.int64, numbers, *(types.Array(types.int64, a.ndim, "C") for a in arrays for _ in range(2))]
-
-    @staticmethod
-    def arguments(arrays: list[Any], offsets: list[int], blocks: int, cooperative: bool) -> list[Any]:
-        """Return the arguments for `parameters`. Untouched memory costs nothing.
-
-        Args:
-            arrays: the kernel's arrays.
-            offsets: the distance in bytes from an address that a GPU aligns to each array's start.
-            cooperative: whether the grid synchronizes.
-        """
-        return [
-            _era_bits(blocks, cooperative),
-            np.array(offsets, np.int64),
-            *(np.zeros(a.shape, np.int64) for a in arrays for _ in range(2)),
-        ]
+    def kinds() -> list[types.Type]:
+        """Return the types of `parameters`."""
+        return []
 
     def head(self, line: int) -> list[ast.stmt]:
         """Return statements at the start of the compiled function."""
@@ -347,6 +383,15 @@ class Checks:
             _nb_grid_era = _nb_era_here = _nb_since_here = 0
             """
         out = statements(text, line)
+        text = f"_nb_era_bits = _nb_error[{ERRORS}]\n_nb_next = {_OFFSETS + len(self.parameter_arrays)}"
+        for p in self.parameter_arrays:
+            if has_stamps(self.facts.kinds[p]):
+                text += f"\n_nb_size = {p}.size"
+                if p in self.tracked:
+                    text += f"\n_nb_wrote_{p} = _nb_stamps(_nb_error, _nb_next, {p})"
+                    text += f"\n_nb_read_{p} = _nb_stamps(_nb_error, _nb_next + _nb_size, {p})"
+                text += "\n_nb_next += 2 * _nb_size"
+        out += statements(text, line)
         out += statements(
             """
             _nb_places_x = _nb_zeros(_nb_T, _nb_np.int64)
@@ -638,7 +683,7 @@ class _Check(Kinds, Rewriter):
     def offset(self, array: str) -> str:
         """Return the distance in bytes from an address that a GPU aligns to an array's start."""
         arrays = self.checks.parameter_arrays
-        return f"_nb_offsets[{arrays.index(array)}]" if array in arrays else "0"
+        return f"_nb_error[{_OFFSETS + arrays.index(array)}]" if array in arrays else "0"
 
     def whole_number(self, node: ast.expr) -> bool:
         """Return whether an index is a number, not a tuple in a variable nor a record's field."""
