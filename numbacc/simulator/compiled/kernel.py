@@ -35,14 +35,16 @@ from ...runtime import disk_cache, host_cache
 from . import arithmetic, half
 from .analysis import Facts
 from .arguments import offset
-from .checks import ERRORS, Checks, explain, has_stamps, header
+from .checks import Checks, explain
 from .host import cores
 from .inference import infer
 from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
 from .normalize import Normalize, constants, free_numbers
 from .phases import RAISED, Masks, Phases
+from .reached import LaunchMemory
 from .short_cuts import short_cuts
 from .source import Source, as_written
+from .stamps import ERRORS, has_stamps, header, is_followed
 from .syntax import PREFIX, SHAPE, assignment, duplicate, expression, function, meets, named, returns, statements, walk
 from .variables import empty, zeros
 from .versions import split, unite
@@ -62,7 +64,7 @@ class _Compiled:
     """A kernel compiled for one combination of argument types.
 
     Attributes:
-        run: (first block, last block, block's shape, grid's shape, dynamic bytes, errors, for checks ..., arguments ...)
+        run: (first block, last block, block's shape, grid's shape, dynamic bytes, errors, checks ..., arguments ...)
         dispatcher: keeps the machine code alive.
         checks: translates the numbers in errors into names.
         serial: whether one call must run all blocks.
@@ -71,6 +73,7 @@ class _Compiled:
         contiguous: whether all of these are in C order.
         converts: whether an argument is float16 or bfloat16, which compiled code takes as its bits.
         stamped: the arrays whose elements have stamps in checked mode.
+        follows: whether checked mode follows accesses to some of the arguments by their addresses.
     """
 
     run: Callable[..., None]
@@ -82,6 +85,7 @@ class _Compiled:
     contiguous: bool
     converts: bool
     stamped: list[int]
+    follows: bool
 
 
 class Kernel:
@@ -178,7 +182,11 @@ class Kernel:
             error = np.zeros(ERRORS, np.int64)
         else:
             stamped = [arguments[k] for k in compiled.stamped]
-            error = header(stamped, len(compiled.arrays), offsets, blocks, compiled.serial)
+            followed: Any = LaunchMemory.of(arguments) if compiled.follows else None
+            held = followed.address if followed else 0
+            error = header(stamped, len(compiled.arrays), offsets, blocks, compiled.serial, held)
+            if followed:
+                workers = 1
         if observe:
             with self._lock:
                 accesses: Any = compiled.checks()
@@ -186,8 +194,6 @@ class Kernel:
             meter.error = error
             shadows = (meter.header,)
         if self.checked and self._memory:
-            from .addresses import LaunchMemory
-
             memory, workers = LaunchMemory(self._memory(), error), 1
             shadows = (*shadows, memory.address)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
@@ -316,7 +322,8 @@ class Kernel:
         waits = any(isinstance(n, ast.While) for n in walk(self._body))
         contiguous = all(kinds[k].layout == "C" for k in arrays)
         stamped = [k for k in arrays if has_stamps(kinds[k])]
-        return _Compiled(run, dispatcher, checks, normal.grid, waits, arrays, contiguous, False, stamped)
+        follows = self.checked and not self.traced and any(map(is_followed, kinds))
+        return _Compiled(run, dispatcher, checks, normal.grid, waits, arrays, contiguous, False, stamped, follows)
 
     def _run(
         self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]
