@@ -18,13 +18,14 @@ from ...errors import KernelError
 from . import meter
 from .alignment import MISALIGNED
 from .analysis import Facts
-from .checks import ERRORS, UNINITIALIZED, Checks, _address, _check, _compiled, _integers, _note, explain
+from .checks import Checks, explain
 from .half import as_dtype
 from .kinds import Kinds, parts_of
 from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
 from .sites import array_of
 from .source import Source
+from .stamps import ERRORS, UNINITIALIZED, call, check, data_address, integers, note
 from .syntax import (
     BARRIER,
     EXCHANGE,
@@ -53,7 +54,7 @@ def _touches(
         found = meter.call(builder, meter.TOUCH, [meter_at, place, where[2], at])
         with builder.if_then(builder.icmp_signed("!=", found, word(0)), likely=False):
             # the meter finds the element by its address later
-            _compiled(context, builder, _note, [error, *where, found, place, at, *[word(0)] * 5])
+            call(context, builder, note, [error, *where, found, place, at, *[word(0)] * 5])
 
 
 @intrinsic
@@ -70,21 +71,21 @@ def element(typingctx: Any, array: Any, index: Any, error: Any, where: Any, numb
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kinds = signature.args
         made = context.make_array(kinds[0])(context, builder, args[0])
-        where_values = _integers(context, builder, kinds[3], args[3])
-        meter_at = _address(context, builder, kinds[4], args[4])
-        given = _integers(context, builder, kinds[5], args[5])
+        where_values = integers(context, builder, kinds[3], args[3])
+        meter_at = data_address(context, builder, kinds[4], args[4])
+        given = integers(context, builder, kinds[5], args[5])
 
         def more(wrapped: list[Any], error_at: Any, four: list[Any]) -> None:
             pointer = cgutils.get_item_pointer(context, builder, kinds[0], made, wrapped)
             _touches(context, builder, pointer, meter_at, given, where_values, error_at)
 
         if not len(kinds[1]):  # an array without axes
-            error_at = _address(context, builder, kinds[2], args[2])
+            error_at = data_address(context, builder, kinds[2], args[2])
             _touches(context, builder, made.data, meter_at, given, where_values, error_at)
             return context.make_tuple(builder, result, [])
         shape = types.UniTuple(types.int64, len(kinds[1]))
         sizes = context.make_tuple(builder, shape, cgutils.unpack_tuple(builder, made.shape)[: len(kinds[1])])
-        return _check(context, builder, [shape, *kinds[1:3]], [sizes, *args[1:3]], where_values, more)
+        return check(context, builder, [shape, *kinds[1:3]], [sizes, *args[1:3]], where_values, more)
 
     return result(array, index, error, where, numbers, places), codegen
 
@@ -95,10 +96,10 @@ def field(typingctx: Any, record: Any, error: Any, where: Any, numbers: Any, pla
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kinds = signature.args
-        where_values = _integers(context, builder, kinds[2], args[2])
-        meter_at = _address(context, builder, kinds[3], args[3])
-        given = _integers(context, builder, kinds[4], args[4])
-        error_at = _address(context, builder, kinds[1], args[1])
+        where_values = integers(context, builder, kinds[2], args[2])
+        meter_at = data_address(context, builder, kinds[3], args[3])
+        given = integers(context, builder, kinds[4], args[4])
+        error_at = data_address(context, builder, kinds[1], args[1])
         _touches(context, builder, args[0], meter_at, given, where_values, error_at)
         return args[0]
 
@@ -150,7 +151,7 @@ def _calls(number: int, count: int) -> Any:
     """Return an intrinsic that calls a function of `meter.FUNCTIONS` with the meter and `count` integers."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        held = _address(context, builder, signature.args[0], args[0])
+        held = data_address(context, builder, signature.args[0], args[0])
         meter.call(builder, number, [held, *args[1:]])
         return context.get_dummy_value()
 
@@ -225,7 +226,7 @@ class Accesses(Checks):
         return ["_nb_meter"]
 
     @staticmethod
-    def kinds(arrays: list[Any]) -> list[types.Type]:
+    def kinds() -> list[types.Type]:
         return [types.Array(types.int64, 1, "C")]
 
     def head(self, line: int) -> list[ast.stmt]:

@@ -175,7 +175,8 @@ _only_one = threading.Lock()
 
 def _compiled(function: Callable[..., Any], options: SimulationOptions) -> Any:
     """Return the kernel that a function is compiled to. The function keeps it, so that both are freed together."""
-    key = options.checks(), options.contract, options.tracer is not None
+    checked = options.checked
+    key = in_notebook() if checked is None else checked, options.contract, options.tracer is not None
     made = function.__dict__.get("_numbacc_compiled")
     if made is None or key not in made:
         with no_collections:
@@ -247,9 +248,8 @@ def launch(
     with arguments.on_host(given, extensions) as args:
         size = int(dynamic_bytes or 0)
         observe = options.tracer and options.tracer(function, given, args, blocks, threads, size)
-        offsets = [*map(arguments.offset, given, args)] if kernel.checked else None
         try:
-            kernel.launch(blocks, threads, size, args, options.workers, observe, offsets)
+            kernel.launch(blocks, threads, size, args, options.workers, observe, given)
         except Exception as error:
             if type(error).__module__ != "numba.core.errors":
                 raise
@@ -298,7 +298,8 @@ class Configured:
         if options is None:
             return self._otherwise()(*args)
         kernel = self.dispatcher
-        given = arguments.cast(args, signature_of(kernel))
+        signature = signature_of(kernel)
+        given = args if signature is None else arguments.cast(args, signature)
         launch(kernel.py_func, self.griddim, self.blockdim, self.sharedmem, given, options, extensions_of(kernel))
         return None
 
@@ -329,8 +330,10 @@ def for_all(kernel: Any, package: str, otherwise: Callable[[], Any], ntasks: int
 
 def signature_of(kernel: Any) -> tuple[Any, ...] | None:
     """Return the types of the only signature that a kernel was declared with; None if it has no single signature."""
-    found = vars(kernel).get("_numbacc_signatures", ())
-    if not found and getattr(kernel, "_specialized", False):
+    found = kernel.__dict__.get("_numbacc_signatures")
+    if not found:
+        if not getattr(kernel, "_specialized", False):
+            return None
         found = list(getattr(kernel, "overloads", ()))
     return tuple(found[0]) if len(found) == 1 else None
 
