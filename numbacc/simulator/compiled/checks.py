@@ -199,7 +199,7 @@ class Checks:
         return statements(text, line)
 
     def pieces(self, array: str) -> int:
-        """Return the bytes that have stamps of their own in a shared array of records; 0 for other arrays."""
+        """Return the bytes of a shared array that have a stamp, in an array of records; 0 if each element has one."""
         dtype = self.normal.shared[array][1]
         return piece_of(dtype) if getattr(dtype, "names", None) else 0  # float16 and bfloat16 have none
 
@@ -280,7 +280,9 @@ class Checks:
 
     def clean(self, body: list[ast.stmt], emit: Any) -> tuple[list[ast.stmt], ast.expr] | None:
         """Return statements and a condition under which a phase needs no checks; None if it always needs them."""
-        return None if self.normal.grid else self.sites.clean(body, emit, self.tracked)
+        if self.normal.grid or any(self.pieces(n) for n in named(body) & {*self.shared}):
+            return None
+        return self.sites.clean(body, emit, self.tracked)
 
     def before(self, s: ast.stmt | ast.expr) -> list[ast.stmt]:
         """Return the statements before a thread's statement, or before the head of its branch or loop."""
