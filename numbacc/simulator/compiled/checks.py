@@ -29,7 +29,6 @@ from .source import Source
 from .stamps import (
     DIVERGENT,
     ERA,
-    ERRORS,
     FOLLOWED,
     MANY,
     MISALIGNED_ADDRESS,
@@ -142,7 +141,19 @@ class Checks:
             _nb_grid_era = _nb_era_here = _nb_since_here = 0
             """
         out = statements(text, line)
-        text = f"_nb_era_bits = _nb_error[{ERRORS}]\n_nb_next = {OFFSETS + len(self.parameter_arrays)}"
+        if grid:
+            out += statements(f"_nb_era_bits = {era_bits(0, True)}", line)
+        else:  # as `era_bits` computes them
+            out += statements(
+                """
+                _nb_era_bits, _nb_left = 43, _nb_Gx * _nb_Gy * _nb_Gz + 1
+                for _nb_each in range(43):
+                    if _nb_left > 0:
+                        _nb_left, _nb_era_bits = _nb_left >> 1, _nb_era_bits - 1
+                """,
+                line,
+            )
+        text = f"_nb_next = {OFFSETS + len(self.parameter_arrays)}"
         for p in self.parameter_arrays:
             if has_stamps(self.facts.kinds[p]):
                 text += f"\n_nb_size = {p}.size"

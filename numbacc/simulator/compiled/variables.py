@@ -22,7 +22,6 @@ from .half import as_dtype
 from .source import Source
 from .syntax import assignment, expression, statements
 
-
 #: Tuples of more elements are sums of tuples.
 _LONGEST = 16
 
