@@ -469,6 +469,22 @@ def complex_bool_and_tuples_across_barriers():
 
 
 @case(32)
+def long_tuples_across_barriers():
+    @cuda.jit
+    def kernel(x, y):
+        k = cuda.threadIdx.x
+        few = x[k], x[k] + 1, x[k] + 2, x[k] + 3, x[k] + 4, x[k] + 5, x[k] + 6, x[k] + 7, x[k] + 8, x[k] + 9
+        many = few + few + few + few
+        cuda.syncthreads()
+        x[k] = many[39]
+        cuda.syncthreads()
+        y[k] = many[0] + 100 * many[31]
+
+    x = integers(32).astype(np.float32)
+    return kernel, (x, poisoned(x)), 101 * x + 100
+
+
+@case(32)
 def records_across_barriers():
     @cuda.jit
     def kernel(x, y):

@@ -36,6 +36,10 @@ class AddressChecks(Checks):
     def kinds() -> list[types.Type]:
         return [*Checks.kinds(), types.int64]
 
+    def pieces(self, array: str) -> int:
+        """Return the bytes that have a stamp in an array of 16-byte elements, which holds numbers of any size."""
+        return 2 if self.normal.shared[array][1].itemsize == 16 else super().pieces(array)
+
     def listed(self, line: int) -> list[ast.stmt]:
         local = "\n".join(f"_nb_known({MEMORY}, {self.number(n)}, _nb_all_{n}, 0, ())" for n in self.normal.local)
         return [*super().listed(line), *statements(local or "pass", line)]

@@ -43,7 +43,7 @@ def _number(value: Any, kind: str) -> Any:
 
 
 #: The types of arguments that kernels use unchanged.
-_AS_GIVEN = (np.ndarray, bool, int, float, complex)
+_AS_GIVEN = frozenset({np.ndarray, bool, int, float, complex})
 
 
 def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> AbstractContextManager[tuple[Any, ...]]:
@@ -52,9 +52,14 @@ def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> AbstractCon
     Raises:
         DTypeError: kernels do not support an argument of this type.
     """
-    if not extensions and all(type(each) in _AS_GIVEN for each in given):
-        return nullcontext(given if type(given) is tuple else tuple(given))
+    if not extensions and are_on_host(given):
+        return nullcontext(tuple(given))
     return _converted_to_host(given, extensions)
+
+
+def are_on_host(given: Sequence[Any]) -> bool:
+    """Return whether a kernel uses its arguments as they are."""
+    return _AS_GIVEN.issuperset(map(type, given))
 
 
 @contextmanager

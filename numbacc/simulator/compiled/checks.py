@@ -29,7 +29,6 @@ from .source import Source
 from .stamps import (
     DIVERGENT,
     ERA,
-    ERRORS,
     FOLLOWED,
     MANY,
     MISALIGNED_ADDRESS,
@@ -142,7 +141,19 @@ class Checks:
             _nb_grid_era = _nb_era_here = _nb_since_here = 0
             """
         out = statements(text, line)
-        text = f"_nb_era_bits = _nb_error[{ERRORS}]\n_nb_next = {OFFSETS + len(self.parameter_arrays)}"
+        if grid:
+            out += statements(f"_nb_era_bits = {era_bits(0, True)}", line)
+        else:  # as `era_bits` computes them
+            out += statements(
+                """
+                _nb_era_bits, _nb_left = 43, _nb_Gx * _nb_Gy * _nb_Gz + 1
+                for _nb_each in range(43):
+                    if _nb_left > 0:
+                        _nb_left, _nb_era_bits = _nb_left >> 1, _nb_era_bits - 1
+                """,
+                line,
+            )
+        text = f"_nb_next = {OFFSETS + len(self.parameter_arrays)}"
         for p in self.parameter_arrays:
             if has_stamps(self.facts.kinds[p]):
                 text += f"\n_nb_size = {p}.size"
@@ -199,7 +210,7 @@ class Checks:
         return statements(text, line)
 
     def pieces(self, array: str) -> int:
-        """Return the bytes that have stamps of their own in a shared array of records; 0 for other arrays."""
+        """Return the bytes of a shared array that have a stamp, in an array of records; 0 if each element has one."""
         dtype = self.normal.shared[array][1]
         return piece_of(dtype) if getattr(dtype, "names", None) else 0  # float16 and bfloat16 have none
 
@@ -280,7 +291,9 @@ class Checks:
 
     def clean(self, body: list[ast.stmt], emit: Any) -> tuple[list[ast.stmt], ast.expr] | None:
         """Return statements and a condition under which a phase needs no checks; None if it always needs them."""
-        return None if self.normal.grid else self.sites.clean(body, emit, self.tracked)
+        if self.normal.grid or any(self.pieces(n) for n in named(body) & {*self.shared}):
+            return None
+        return self.sites.clean(body, emit, self.tracked)
 
     def before(self, s: ast.stmt | ast.expr) -> list[ast.stmt]:
         """Return the statements before a thread's statement, or before the head of its branch or loop."""

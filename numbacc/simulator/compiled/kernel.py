@@ -8,7 +8,6 @@ import functools
 import gc
 import hashlib
 import itertools
-import math
 import os
 import re
 import sys
@@ -176,7 +175,7 @@ class Kernel:
             offsets = [offset((given or arguments)[k], arguments[k]) for k in compiled.arrays]
         if compiled.converts:
             arguments = tuple(map(half.argument, arguments))
-        blocks = math.prod(grid)
+        blocks = grid[0] * grid[1] * grid[2]
         shadows: Any = ()
         if not self.checked or observe:
             error = np.zeros(ERRORS, np.int64)
@@ -184,7 +183,7 @@ class Kernel:
             stamped = [arguments[k] for k in compiled.stamped]
             followed: Any = LaunchMemory.of(arguments) if compiled.follows else None
             held = followed.address if followed else 0
-            error = header(stamped, len(compiled.arrays), offsets, blocks, compiled.serial, held)
+            error = header(stamped, len(compiled.arrays), offsets, held)
             if followed:
                 workers = 1
         if observe:
@@ -198,30 +197,34 @@ class Kernel:
             shadows = (*shadows, memory.address)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or cores()
-        small = blocks * math.prod(block) < _SMALL
+        small = blocks * block[0] * block[1] * block[2] < _SMALL
         alone = compiled.serial or workers == 1 or blocks == 1 or small
-        if alone:
-            run = functools.partial(compiled.run, 0, blocks, *tail)
-        else:
-            run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
         try:
-            if self.checked and (compiled.waits or not small or self._memory):
-                interruptible(run, error, alone and small and not self._memory)
+            if not (alone and small) or (self.checked and (compiled.waits or self._memory)):
+                if alone:
+                    run = functools.partial(compiled.run, 0, blocks, *tail)
+                else:
+                    run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
+                if self.checked:
+                    interruptible(run, error, alone and small and not self._memory)
+                else:
+                    run()
             else:
-                run()
+                compiled.run(0, blocks, *tail)
         except IndexError:  # an empty array
             if not error[0]:
                 raise
+        if not error[0]:
+            return
         if error[0] == RAISED:
             raise raised(error, self._normalized().raised, block, grid)
-        if error[0]:
-            with self._lock:
-                checks: Any = compiled.checks()
-            if observe:
-                checks.located(error, meter)
-            names, lines = (checks.arrays, checks.lines) if checks else ([], [])
-            found = explain(error, [*map(self._written, names)], lines, self.source, block, grid, compiled.serial)
-            raise KernelError(found.pop("message"), **found)
+        with self._lock:
+            checks: Any = compiled.checks()
+        if observe:
+            checks.located(error, meter)
+        names, lines = (checks.arrays, checks.lines) if checks else ([], [])
+        found = explain(error, [*map(self._written, names)], lines, self.source, block, grid, compiled.serial)
+        raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
 

@@ -244,19 +244,27 @@ def launch(
     if (count := threads[0] * threads[1] * threads[2]) > _MOST_THREADS:
         raise OptionError(f"the block {shown(block)} has {count:,} threads; a GPU allows at most {_MOST_THREADS:,}")
     check_arguments(function, given)
-    kernel = _compiled(function, options)
+    kernel, size = _compiled(function, options), int(dynamic_bytes or 0)
+    if not extensions and options.tracer is None and arguments.are_on_host(given):
+        _run(function, kernel, blocks, threads, size, given, options.workers, None, given)  # the usual case, quickly
+        return
     with arguments.on_host(given, extensions) as args:
-        size = int(dynamic_bytes or 0)
         observe = options.tracer and options.tracer(function, given, args, blocks, threads, size)
         try:
-            kernel.launch(blocks, threads, size, args, options.workers, observe, given)
-        except Exception as error:
-            if type(error).__module__ != "numba.core.errors":
-                raise
-            raise _not_compiled(function, error) from error
+            _run(function, kernel, blocks, threads, size, args, options.workers, observe, given)
         finally:
             if observe:
                 observe.finish()
+
+
+def _run(function: Callable[..., Any], kernel: Any, *launch: Any) -> None:
+    """Run a compiled kernel, given the arguments of its method `launch`."""
+    try:
+        kernel.launch(*launch)
+    except Exception as error:
+        if type(error).__module__ != "numba.core.errors":
+            raise
+        raise _not_compiled(function, error) from error
 
 
 def _not_compiled(function: Callable[..., Any], error: Exception) -> UnsupportedError:
@@ -294,7 +302,8 @@ class Configured:
         self.griddim, self.blockdim, self.stream, self.sharedmem = grid, block, stream, sharedmem
 
     def __call__(self, *args: Any) -> Any:
-        options = current(self._package)
+        entered = _entered.get()
+        options = entered[-1] if entered else current(self._package)
         if options is None:
             return self._otherwise()(*args)
         kernel = self.dispatcher

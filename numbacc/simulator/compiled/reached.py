@@ -232,6 +232,8 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
     place = memory + _PLACE
     line, t, b = _load(place), _load(place + 8), _load(place + 16)
     error = _load(memory + _ERROR)
+    if address == _load(memory + _SCRATCH):  # the access does not happen
+        return address
     region = _region_of(memory, address)
     name = k = -1
     if region:
@@ -265,7 +267,13 @@ def _reach(context: Any, builder: Any, memory: Any, *access: Any) -> Any:
     return call(context, builder, _reached, [memory, *access])
 
 
-watching.reach = _reach
+def _scratch(builder: Any, memory: Any) -> Any:
+    """Return the address of scratch memory, in generated code."""
+    place = builder.add(memory, memory.type(_SCRATCH))
+    return builder.load(builder.inttoptr(place, memory.type.as_pointer()))
+
+
+watching.reach, watching.scratch = _reach, _scratch
 
 
 # ---------------------------------------------------------------- what the generated code says

@@ -25,9 +25,9 @@ OUTSIDE, MISALIGNED_ADDRESS = 8, 9
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
-# In checked mode, the same array goes on: the bits of eras, the address of the launch's memory, the offsets of arrays
-# from aligned addresses, and for each array with stamps those of the writers and of the readers.
-FOLLOWED = ERRORS + 1
+# In checked mode, the same array goes on: the address of the launch's memory, the offsets of arrays from aligned
+# addresses, and for each array with stamps the stamps of its writers and of its readers.
+FOLLOWED = ERRORS
 OFFSETS = FOLLOWED + 1
 # The bits of a stamp: thread, flag, flag, access, era.
 THREAD, WARP, MANY, BLOCKS, SITE, ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
@@ -65,9 +65,7 @@ def piece_of(dtype: Any) -> int:
     return math.gcd(dtype.itemsize, *(math.gcd(part[1], piece_of(part[0])) for part in parts))
 
 
-def header(
-    arrays: list[Any], count: int, offsets: list[int] | None, blocks: int, cooperative: bool, memory: int = 0
-) -> np.ndarray[Any, Any]:
+def header(arrays: list[Any], count: int, offsets: list[int] | None, memory: int) -> np.ndarray[Any, Any]:
     """Return the array of errors, with what the checks of a launch need after it. Untouched memory costs nothing.
 
     Args:
@@ -75,14 +73,12 @@ def header(
         count: how many arguments are arrays.
         offsets: the distance in bytes from an address that a GPU aligns to the start of each argument that is an array;
             None for 0.
-        cooperative: whether the grid synchronizes.
-        memory: the address of the launch's memory, if accesses are followed by their addresses.
+        memory: the address of the launch's memory, if accesses are followed by their addresses; else 0.
     """
     size = OFFSETS + count
     for each in arrays:
         size += 2 * each.size
     made = np.zeros(size, np.int64)
-    made[ERRORS] = era_bits(blocks, cooperative)
     if memory:
         made[FOLLOWED] = memory
     if offsets is not None:
