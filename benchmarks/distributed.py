@@ -428,10 +428,7 @@ class _Bench:
         if not torch.distributed.is_initialized():
             # Errors that torch looks for while a graph is captured would end the capture.
             os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
-            meeting = f"file://{self.job['folder']}/torch"
-            torch.distributed.init_process_group(
-                "nccl" if gpu else "gloo", init_method=meeting, rank=self.team.rank, world_size=self.team.world_size
-            )
+            _start_torch(torch, self.job["folder"], self.team.rank, self.team.world_size)
         if self.team.world_size == 1:
             self._attempt("torch, compiled", lambda: self._by_torch(torch, ""))
             return
@@ -480,9 +477,7 @@ class _Bench:
         made = ByTorch(torch, self.config, weights, "bfloat16", device="cuda" if gpu else "cpu")
         call = made._call
         if name:
-            call = torch.nn.parallel.DistributedDataParallel(
-                call, device_ids=[torch.cuda.current_device()] if gpu else None, gradient_as_bucket_view=True
-            )
+            call = _data_parallel(torch, call)
         if self.is_large or name.endswith("in a graph"):
             _compile_layers(made._call)
             made._call = call
@@ -495,6 +490,18 @@ def _compile_layers(model: Any) -> None:
     """Let torch compile a layer, whose code all layers share, and the head. It takes less time than the whole model."""
     for each in (*model.layers, model.head):
         each.compile(dynamic=False)
+
+
+def _data_parallel(torch: Any, model: Any) -> Any:
+    """Return torch's DistributedDataParallel of a model."""
+    device = [torch.cuda.current_device()] if torch.cuda.is_available() else None
+    return torch.nn.parallel.DistributedDataParallel(model, device_ids=device, gradient_as_bucket_view=True)
+
+
+def _start_torch(torch: Any, folder: str, rank: int, size: int) -> None:
+    """Let torch's processes meet by a file in this folder."""
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    torch.distributed.init_process_group(backend, init_method=f"file://{folder}/torch", rank=rank, world_size=size)
 
 
 def _torch_graph(
@@ -577,16 +584,23 @@ def _fill_cache(job: Mapping[str, Any]) -> None:
     config = _config(job)
     if torch is None or not (job["name"] in _LARGE or any(each.endswith("in a graph") for each in job["torch"])):
         return
-    for scaling in job["scalings"]:
-        # All layers have the same code, and weights do not matter.
-        small = config._replace(layers=2, batch=_batch(config, scaling, job["compile"]))
-        shapes = {name.removesuffix(".weight"): each.shape for name, each in small.model().parameters().items()}
-        weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        made = ByTorch(torch, small, weights, "bfloat16", device=device)
-        torch.compiler.reset()
-        _compile_layers(made._call)
-        made.step(*torch.zeros((2, small.batch, small.length), dtype=torch.int32, device=device))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    with tempfile.TemporaryDirectory() as folder:
+        _start_torch(torch, folder, 0, 1)
+        for scaling in job["scalings"]:
+            # All layers have the same code, and weights do not matter.
+            small = config._replace(layers=2, batch=_batch(config, scaling, job["compile"]))
+            shapes = {name.removesuffix(".weight"): each.shape for name, each in small.model().parameters().items()}
+            weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+            # Inside DistributedDataParallel, torch divides the head's graph at the limits of its buckets.
+            for divided in (False, True):
+                made = ByTorch(torch, small, weights, "bfloat16", device=device)
+                call = _data_parallel(torch, made._call) if divided else made._call
+                torch.compiler.reset()
+                _compile_layers(made._call)
+                made._call = call
+                made.step(*torch.zeros((2, small.batch, small.length), dtype=torch.int32, device=device))
+        torch.distributed.destroy_process_group()
 
 
 def main(text: str) -> None:
