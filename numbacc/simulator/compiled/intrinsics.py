@@ -26,7 +26,9 @@ _KEPT = "_numbacc_on_cpu"
 
 
 def is_intrinsic(value: Any) -> bool:
-    """Return whether a value is an intrinsic of numba.cuda."""
+    """Return whether a value is an intrinsic of numba.cuda, or a scalar function of `numbacc.device`."""
+    if getattr(value, "numbacc_scalar", False):
+        return True
     return type(value).__name__ == "_Intrinsic" and type(value).__module__.startswith("numba.cuda.")
 
 

@@ -34,7 +34,7 @@ from ...runtime import disk_cache, host_cache
 from . import arithmetic, half
 from .analysis import Facts
 from .arguments import offset
-from .checks import Checks, explain
+from .checks import AddressChecks, Checks, explain
 from .host import cores
 from .inference import infer
 from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
@@ -290,8 +290,6 @@ class Kernel:
     @property
     def _checks(self) -> type[Checks]:
         if self._memory:
-            from .addresses import AddressChecks
-
             return AddressChecks
         if not self.traced:
             return Checks

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import llvmlite.binding
 from llvmlite import ir
 
 from ...errors import UnsupportedError
@@ -191,15 +192,41 @@ def _extreme(symbol: str) -> Instruction:
     return choose
 
 
+#: The letters of registers for floats in inline assembly, by architectures.
+_REGISTERS = {"x86_64": "x", "aarch64": "w", "arm64": "w"}
+
+
 def _rounded_twice(builder: Any, operands: Sequence[Any], result: Any) -> Any:
     """x y + z, where the product is rounded, too."""
     x, y, z = operands
-    return builder.fadd(builder.fmul(x, y), z)
+    return builder.fadd(_rounded_product(builder, [x, y], result), z)
+
+
+def _rounded_product(builder: Any, operands: Sequence[Any], result: Any) -> Any:
+    """x y, which the compiler does not combine with a sum."""
+    product = builder.fmul(*operands)
+    letter = _REGISTERS.get(llvmlite.binding.get_process_triple().partition("-")[0])
+    if letter is None:
+        return product
+    kind = ir.FunctionType(product.type, [product.type])
+    return builder.call(ir.InlineAsm(kind, "", f"={letter},0"), [product])
 
 
 def _exponential(builder: Any, operands: Sequence[Any], result: Any) -> Any:
     """e^x as 2^(x log2 e)."""
     return _call(builder, "exp2", builder.fmul(operands[0], _F32(1.4426950216293335)))
+
+
+def _tanh(builder: Any, operands: Sequence[Any], result: Any) -> Any:
+    """tanh x = 1 - 2 / (e^2x + 1), in float64; x if it is small."""
+    (x,) = operands
+    most = _F64(20.0)
+    wide = _call(builder, "minnum", _call(builder, "maxnum", builder.fpext(x, _F64), _F64(-20.0)), most)
+    power = _call(builder, "exp", builder.fmul(wide, _F64(2.0)))
+    found = builder.fdiv(builder.fsub(power, _F64(1.0)), builder.fadd(power, _F64(1.0)))
+    small = builder.fcmp_ordered("<", _call(builder, "fabs", x), _F32(2.0**-13))
+    keeps = builder.or_(small, builder.fcmp_unordered("uno", x, x))
+    return builder.select(keeps, x, builder.fptrunc(found, _F32))
 
 
 def _stepped(builder: Any, operands: Sequence[Any], result: Any) -> Any:
@@ -362,6 +389,13 @@ INSTRUCTIONS: Sequence[tuple[str, Callable[[re.Match[str]], Instruction]]] = (
         r"rsqrt\.approx(?:\.ftz)?\.f(?:32|64) \$0, \$1;",
         lambda match: lambda b, args, r: _reciprocal(b, _call(b, "sqrt", args[0])),
     ),
+    (r"rcp\.rn\.f32 \$0, \$1;", lambda match: lambda b, args, r: _reciprocal(b, args[0])),
+    (r"sqrt\.rn\.f32 \$0, \$1;", lambda match: _llvm("sqrt")),
+    (r"add\.rn\.f32 \$0, \$1, \$2;", lambda match: lambda b, args, r: b.fadd(*args)),
+    (r"mul\.rn\.f32 \$0, \$1, \$2;", lambda match: _rounded_product),
+    (r"div\.rn\.f32 \$0, \$1, \$2;", lambda match: lambda b, args, r: b.fdiv(*args)),
+    (r"(max|min)\.f32 \$0, \$1, \$2;", lambda match: _llvm(f"{match[1]}num")),
+    (r"tanh\.approx\.f32 \$0, \$1;", lambda match: _tanh),
     (r"sqrt\.approx\.f32 \$0, \$1;", lambda match: _llvm("sqrt")),
     (r"div\.full\.f32 \$0, \$1, \$2;", lambda match: lambda b, args, r: b.fdiv(*args)),
     (r"sin\.approx\.f32 \$0, \$1;", lambda match: _llvm("sin")),
