@@ -347,12 +347,15 @@ def scan_cluster(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         else:
             left = number * piece
             right = min(left + piece, columns)
-        body = left
+        aligned = left
         if width > 1 and whole:
             at = offsets(here + unravel(left, inner) + (0,), in_steps)
-            body = min(left + -(np.int64(ins[0]) // itemsize + at[0]) % width, right)
+            aligned = left + -(np.int64(ins[0]) // itemsize + at[0]) % width
+        body = min(aligned, right)
         behind = body + (right - body) // width * width
-        begin, last, item = behind - width if reverse else body, behind - body - width, rank * width
+        # If a piece has no complete access, its threads load an aligned one of the row in vain.
+        begin = max(behind, aligned) - width if reverse else aligned
+        last, item = behind - body - width, rank * width
         # In scan order: the elements before the first access, the accesses, and the elements after the last.
         near = right - 1 if reverse else left
         far = body - 1 if reverse else behind
