@@ -25,6 +25,7 @@ SUBJECTS = {
     "programs": "three programs of notebooks/programs against the same in torch, to their last result",
     "row_gradients": "gradients of softmax, norms, cross entropy and reductions against the speed of copies and torch",
     "rows": "reductions, softmax, norms and cross entropy against the speed of copies, torch, Liger and quack",
+    "small": "kernels for small arrays, and scans of one row, against torch",
     "simulate": "users' kernels in the compiled simulator against Numba's own simulator; needs no GPU",
     "random": "random numbers against the speed of filling memory, torch and CuPy",
     "torch": "numbacc.torch: host time of its functions, and a layer of Llama against torch, eager and compiled",

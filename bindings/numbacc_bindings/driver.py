@@ -62,6 +62,7 @@ class LaunchAttributeId(IntEnum):
     """CUlaunchAttributeID."""
 
     CLUSTER_DIMENSION = 4
+    PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
 
 class PointerAttribute(IntEnum):
@@ -156,7 +157,7 @@ class LaunchConfig(ctypes.Structure):
 
 
 class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute. The value of a cluster's dimensions is three lengths."""
+    """CUlaunchAttribute. The value of a cluster's dimensions is three lengths, that of others one integer."""
 
     _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_uint * 16))
 

@@ -335,7 +335,7 @@ class Fused:
         size = int(np.prod(found.stats_shape))
         numbers = (*found.scores, *bounds(problem), size, found.value_width)
         outputs = {"out": out, "stats": stats}
-        stage.kernel("mend", inputs, outputs, steps, numbers, *stage.flat(size), compute="float32")
+        stage.kernel("mend", inputs, outputs, steps, numbers, *stage.flat(size), compute="float32", follows=True)
 
 
 def _fits(lies: Layout, multiple: int = ALIGNED) -> bool:

@@ -246,6 +246,7 @@ class Split(Fused):
             (*found.stats_shape, runs, self._cut.parts, sizes["out"], sizes["stats"], found.value_width, size),
             *stage.flat(size),
             compute="float32",
+            follows=True,
         )
 
     def _stores_vectors(self, out: Array) -> bool:

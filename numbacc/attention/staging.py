@@ -246,6 +246,7 @@ class Stage:
         compute: str,
         scalars: tuple[str, ...] = (),
         offsets: dict[str, int] | None = None,
+        follows: bool = False,
     ) -> None:
         """Add a launch of one of `kernels.attention.unfused`.
 
@@ -257,6 +258,7 @@ class Stage:
             blocks, threads: the grid.
             compute, scalars: as in `AttentionSpec`.
             offsets: bytes into the arrays.
+            follows: as in `LaunchOrder`.
         """
         names, own = [*inputs, *outputs], offsets or {}
         arrays = [*inputs.values(), *outputs.values()]
@@ -279,6 +281,7 @@ class Stage:
             constants=(*(n for name in names for n in steps[name]), *numbers),
             pairs=(),
             words=words_of(scalars),
+            follows=follows,
         )
         launcher = launcher_class()(order)
         launcher.algorithm = algorithm

@@ -192,6 +192,17 @@ def is_loaded(kernel: Any, device: int) -> bool:
     return (kernel, device) in _loaded
 
 
+#: The first compute capability whose kernels can start before the previous one has ended, and the first version of the
+#: driver (CUDA 12.3) that captures them in graphs.
+_FOLLOWS_FROM, _FOLLOWS_DRIVER = (9, 0), 12030
+
+
+@lru_cache(maxsize=64)
+def _can_follow(device: int) -> bool:
+    """Return whether a kernel can start on a GPU before the previous one has ended."""
+    return runtime.capability(device) >= _FOLLOWS_FROM and runtime.call(driver.cuDriverGetVersion) >= _FOLLOWS_DRIVER
+
+
 class Launcher:
     """A kernel with its geometry and constants, ready to be launched on arrays' addresses.
 
@@ -219,17 +230,22 @@ class Launcher:
         self.order = order
         check_count(order.arguments)
         self._function = load_function(order.kernel, order.device)
-        self._cluster = LaunchAttribute(LaunchAttributeId.CLUSTER_DIMENSION, b"", (order.cluster, 1, 1))
+        #: The attribute of launches, if any. No kernel has both.
+        self._attribute: LaunchAttribute | None = None
+        if order.cluster > 1:
+            self._attribute = LaunchAttribute(LaunchAttributeId.CLUSTER_DIMENSION, b"", (order.cluster, 1, 1))
+        elif order.follows and _can_follow(order.device):
+            self._attribute = LaunchAttribute(LaunchAttributeId.PROGRAMMATIC_STREAM_SERIALIZATION, b"", (1,))
         checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
         # A plain attribute, not a method, so that a call goes straight to compiled code.
-        self.launch = bound_to_arrays(native.launch, checked, self._cluster)
+        self.launch = bound_to_arrays(native.launch, checked, self._attribute)
         #: The compiled function that `launch` calls, and the template that is its first argument.
         self.compiled = native.launch, checked
 
     @cached_property
     def launch_unchecked(self) -> Any:
         """The function `launch` without checks of overlap and capture, for arrays and streams already checked."""
-        return bound_to_arrays(native.launch, self._template((), 0), self._cluster)
+        return bound_to_arrays(native.launch, self._template((), 0), self._attribute)
 
     def _template(self, pairs: Sequence[tuple[int, ...]], is_capturing: int) -> Any:
         order = self.order
@@ -240,7 +256,7 @@ class Launcher:
         # Scalar arguments are 64-bit words, and start at a multiple of 8.
         size = 8 * (len(order.pointers) + order.words) + len(packed if order.words else constants)
         assert size <= native.ARGUMENT_BYTES
-        attributes = ctypes.addressof(self._cluster) if order.cluster > 1 else None
+        attributes = None if self._attribute is None else ctypes.addressof(self._attribute)
         head = (
             gpu.get_current,
             gpu.context,
@@ -256,7 +272,9 @@ class Launcher:
         )
         return ctypes.create_string_buffer(
             _words(head)
-            + bytes(LaunchConfig(*order.grid, 1, *order.block, 1, order.shared, None, attributes, order.cluster > 1))
+            + bytes(
+                LaunchConfig(*order.grid, 1, *order.block, 1, order.shared, None, attributes, attributes is not None)
+            )
             + _words(order.alignment)
             + _words(n for pointer in order.pointers for n in pointer)
             + packed

@@ -189,6 +189,8 @@ class LaunchOrder(NamedTuple):
         words: number of 64-bit words of scalar arguments, which each launch passes.
         shared: bytes of shared memory per block, in addition to the kernel's static shared memory.
         cluster: number of adjacent blocks along x that run together, and see each other's shared memory.
+        follows: True if the kernel itself waits for the stream's previous kernel, and may start before that has ended.
+            GPUs that cannot do this start it later.
     """
 
     kernel: Any
@@ -202,6 +204,7 @@ class LaunchOrder(NamedTuple):
     words: int = 0
     shared: int = 0
     cluster: int = 1
+    follows: bool = False
 
     @property
     def described(self) -> str:

@@ -7,6 +7,8 @@ arguments.
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -28,12 +30,14 @@ __all__ = [
     "Signature",
     "call_source",
     "forward_source",
+    "function_source",
     "gradient_source",
     "is_traced",
     "is_watched",
     "made_from",
     "runner",
     "search_source",
+    "traced_source",
 ]
 
 _empty: Any = torch.Tensor.new_empty_strided
@@ -140,6 +144,8 @@ class Last:
     def __init__(self, signature: Signature):
         self._nothing = (_never, *[None] * (signature.options - signature.seeded), None)
         self.entries: list[Any] = [self._nothing] * 2 ** (1 + sum(signature.optional))
+        # Observed calls find no entry, so that each call need not ask whether somebody observes.
+        observing.watchers.append(lambda _: self.clear())
 
     def clear(self) -> None:
         """Forget the last calls."""
@@ -161,6 +167,8 @@ class Last:
             kept.entries[number, is_recorded] = entry
         if entry:
             self.entries[number] = entry
+            if observing._observers is not None:  # another thread has just begun to observe
+                self.clear()
 
 
 def _without_gradient(tensor: torch.Tensor) -> torch.Tensor:
@@ -239,21 +247,40 @@ def _guarded(signature: Signature, done: int = 0, given: tuple[str, ...] = ()) -
 def call_source(signature: Signature, is_recorded: bool) -> str:
     """Return the source of a function that calls an operator.
 
-    The function uses `NAMES` and three more names: `op` is torch's operator, `entries` are those of `Last`, and
-    `search` handles all other calls.
+    The function uses `NAMES` and two more names: `entries` are those of `Last`, and `search` handles all other calls.
 
     Args:
         signature: of the operator.
         is_recorded: whether a gradient is registered.
     """
     arguments = ", ".join([*signature.tensor_names, *signature.option_names])
-    lines = [
-        f"def call({arguments}):",
-        f"    if traced(): return op({arguments}){'[0]' * signature.first_only}",
-    ]
+    lines = [f"def call({arguments}):"]
     if signature.is_guarded:
         lines += _from_last(signature, is_recorded, "return")
     return "\n".join([*lines, f"    return search({arguments})"])
+
+
+def function_source(signature: Signature, is_recorded: bool, function: Callable[..., Any]) -> str:
+    """Return `call_source` with the name and the parameters of a function, which has one for each argument."""
+    parameters = inspect.signature(function).parameters.values()
+    texts = [each.name if each.default is each.empty else f"{each.name}={each.default!r}" for each in parameters]
+    positional = sum(each.kind is not each.KEYWORD_ONLY for each in parameters)
+    if positional < len(texts):
+        texts.insert(positional, "*")
+    own = (*signature.tensor_names, *signature.option_names)
+    names = dict(zip(own, [each.name for each in parameters], strict=True))
+    body = call_source(signature, is_recorded).partition("\n")[2]
+    body = re.sub(r"\b[to]\d+\b", lambda found: names[found[0]], body)
+    return f"def {function.__name__}({', '.join(texts)}):\n{body}"
+
+
+def traced_source(signature: Signature) -> str:
+    """Return the source of the function that Dynamo traces instead of the one of `call_source`.
+
+    It uses one name: `op` is torch's operator.
+    """
+    arguments = ", ".join([*signature.tensor_names, *signature.option_names])
+    return f"def call({arguments}):\n    return op({arguments}){'[0]' * signature.first_only}"
 
 
 def _from_last(signature: Signature, is_recorded: bool, then: str, also: str = "") -> list[str]:
@@ -267,7 +294,7 @@ def _from_last(signature: Signature, is_recorded: bool, then: str, also: str = "
     """
     options = signature.option_names[signature.seeded :]
     same = [_guarded(signature), *[f"{each} == {each}_" for each in options]]
-    others = "observing._observers is None and forward_ad._current_level < 0"
+    others = "forward_ad._current_level < 0"
     return [
         f"    {', '.join(['guard', *[f'{each}_' for each in options], 'run'])} = "
         f"entries[{_number_of_entry(signature, is_recorded)}]",

@@ -378,6 +378,7 @@ _norm_backward = Operator(
 _norm.differentiable_by(_norm_backward, (0, 1), 2)
 
 
+@_norm.inlined
 def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float = 1e-6) -> Tensor:
     """Divide rows (the last axis) by their root mean square, and multiply them by weight; differentiable.
 
@@ -405,6 +406,7 @@ _layers_backward = Operator(
 _layers.differentiable_by(_layers_backward, (0, 1, 2), 3)
 
 
+@_layers.inlined
 def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float = 1e-5) -> Tensor:
     """Normalize rows (the last axis) to mean 0 and variance 1, times weight, plus bias; differentiable.
 
@@ -524,11 +526,13 @@ _softmax = _softmax_like("softmax")
 _log_softmax = _softmax_like("log_softmax")
 
 
+@_softmax.inlined
 def softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """Compute e^x / Σ e^x along an axis; differentiable."""
     return _softmax.call(x, axis)
 
 
+@_log_softmax.inlined
 def log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
     """Compute x - log Σ e^x along an axis; differentiable."""
     return _log_softmax.call(x, axis)
@@ -687,6 +691,7 @@ _rope_backward = Operator(
 _rope.differentiable_by(_rope_backward, (1, 2), 3)
 
 
+@_rope.inlined
 def rope(x: Tensor, cos: Tensor, sin: Tensor, *, interleaved: bool = False) -> Tensor:
     """Rotate pairs of elements by angles that depend on the position; differentiable with respect to x.
 

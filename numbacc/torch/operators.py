@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from types import new_class
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -24,15 +25,19 @@ from .fast_calls import (
     Signature,
     call_source,
     forward_source,
+    function_source,
     gradient_source,
     is_watched,
     made_from,
     runner,
     search_source,
+    traced_source,
 )
 from .tensor_memory import SUPPORTED, address, device_of, host, stream_of, taker
 
 __all__ = ["LIBRARY", "Operator", "as_stored", "like"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 LIBRARY = torch.library.Library("numbacc", "DEF")
 #: torch's name for dispatch keys -> devices.
@@ -58,7 +63,7 @@ class Operator:
 
     Attributes:
         op: the operator that torch knows.
-        call: calls the operator; see `fast_calls`.
+        call: calls the operator; see `fast_calls`. Dynamo traces its attribute `_torchdynamo_inline` instead.
     """
 
     def __init__(
@@ -119,8 +124,21 @@ class Operator:
         }  # fmt: skip
         source = search_source(self._signature, bool(self._autocast), self._recorded is not None)
         search = made_from(source, {**NAMES, **names})
-        names = {"op": self.op, "search": search, "entries": self._last.entries}
-        return made_from(call_source(self._signature, self._recorded is not None), {**NAMES, **names})
+        #: The names in the source of `call` and of the functions of `inlined`.
+        self._names = {**NAMES, "search": search, "entries": self._last.entries}
+        call: Any = made_from(call_source(self._signature, self._recorded is not None), self._names)
+        call._torchdynamo_inline = made_from(traced_source(self._signature), {"op": self.op})
+        return call  # type: ignore[no-any-return]
+
+    def inlined(self, function: Function) -> Function:
+        """Return a function that does what `function` does, with one Python call less.
+
+        `function` must pass its arguments to `call`, in the same order.
+        """
+        source = function_source(self._signature, self._recorded is not None, function)
+        made: Any = update_wrapper(made_from(source, self._names), function)
+        made._torchdynamo_inline = function
+        return made  # type: ignore[no-any-return]
 
     def _general(self, *arguments: Any) -> Any:
         """Call the operator for all kinds of arguments, which `call` does not."""

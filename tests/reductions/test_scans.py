@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
+
 import numpy as np
 import pytest
 import reduction_oracle as oracle
-from conftest import in_parts, memory_layouts, refused
+import simulated_clusters
+from conftest import bits, in_parts, memory_layouts, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import spacing
@@ -18,14 +21,15 @@ from scan_cases import (
     values_of,
     wide,
 )
-from skips import skip
+from skips import needed, skip
 
 import numbacc
 from numbacc import elementwise as ew
-from numbacc.base.dispatch import simulated
+from numbacc.base.dispatch import launcher_class, simulated
 from numbacc.base.dtypes import TABLE, info
 from numbacc.elementwise import calling
 from numbacc.kernels.scan import launch
+from numbacc.runtime.launch_order import Limits
 
 pytestmark = pytest.mark.usefixtures("poison", "small_scans")
 
@@ -37,6 +41,7 @@ def alone(monkeypatch):
     """No two blocks share a row."""
     calling.plans.clear()
     monkeypatch.setattr(launch, "_FEW", 1 << 30)
+    monkeypatch.setattr(launch, "_CLUSTER_LEAST_TILES", 1 << 30)
     yield
     calling.plans.clear()
 
@@ -176,6 +181,66 @@ def test_blocks_that_take_many_tiles(device_place, alone, reverse):
         check(device_place, "cumsum", values, axis, reverse=reverse)
         plan = ew.cumsum.plan(device_place.put(values), axis=axis)
         assert plan.info.workspace_bytes == 0 and plan.info.algorithm.count("scan_") == 1
+
+
+@pytest.fixture
+def in_clusters():
+    """The context in which blocks share a row in clusters, or never do."""
+    needed("greenlet", "greenlet")
+
+    @contextmanager
+    def within(are_used):
+        calling.plans.clear()
+        with simulated_clusters.clusters(8) if simulated() else nullcontext(), pytest.MonkeyPatch.context() as patch:
+            if not are_used:
+                patch.setattr(launcher_class(), "limits", staticmethod(lambda device: Limits(49152, 1)))
+            yield
+        calling.plans.clear()
+
+    return within
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_clusters_add_in_the_order_of_two_passes(device_place, in_clusters, reverse):
+    """In rows that start and end anywhere, in place, where results start elsewhere, and if parts do not commute."""
+    rng = np.random.default_rng(6)
+    # The last piece of 8,194 elements has no complete access in some rows.
+    sizes = ((3, 10_001), (1, 16_384), (9, 8_194), (2, 31_001))
+    for rows, columns in ((2, 700), (1, 900)) if device_place.is_slow else sizes:
+        for dtype, start, other in (("float32", 0, 0), ("float32", 3, 3), ("bfloat16", 5, 5), ("uint8", 1, 0)):
+            if device_place.is_slow and start == 0:
+                continue
+            values = values_of(rng, (rows, columns), dtype, "cumsum")
+            found = []
+            for are_used in (True, False):
+                with in_clusters(are_used):
+                    x = device_place.operand(values, margins=[(0, 0), (start, 2)])
+                    result = oracle.result_dtype("sum", values.dtype)
+                    out = device_place.empty(values.shape, result, margins=[(0, 0), (other, 2)])
+                    plan = ew.cumsum.plan(x.view, axis=1, reverse=reverse, out=out.view)
+                    assert plan.info.algorithm.count("scan_") == 2 - plan.info.algorithm.startswith("scan_cluster")
+                    # Clusters of 8 blocks do not hold all rows.
+                    fits = dtype != "uint8" and columns < 20_000
+                    assert plan.info.algorithm.startswith("scan_cluster") == are_used or not (are_used and fits)
+                    plan(x.view, out=out.view)
+                    assert_right("cumsum", np.array(out.now()), values, 1, reverse)
+                    out.assert_written_only()
+                    x.assert_untouched()
+                    found.append(bits(np.array(out.now())))
+                    if x.values.dtype == result:
+                        ew.cumsum(x.view, axis=1, reverse=reverse, out=x.view)
+                        np.testing.assert_array_equal(bits(np.array(x.now())), found[0])
+            np.testing.assert_array_equal(*found)
+    columns = 90 if device_place.is_slow else 3_001
+    dy, x = rng.standard_normal(columns), np.exp2(rng.standard_normal(columns) / 9)
+    found = []
+    for are_used in (True, False):
+        with in_clusters(are_used):
+            given = device_place.put(dy), device_place.put(x)
+            plan = ew.cumprod_backward.plan(*given, axis=0, reverse=reverse)
+            assert plan.info.algorithm.count("scan_cluster") == 2 * are_used
+            found.append(bits(device_place.get(plan(*given))))
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("columns, blocks", [(8, 2), (5, 2), (8, 8), (2, 8), (40, 8), (64, 8)])

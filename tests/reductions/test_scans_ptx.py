@@ -118,11 +118,15 @@ def test_few_rows_are_shared(shape, axis, stages):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "complex128"])
 @pytest.mark.sampled(2)
 def test_few_rows_of_one_tile_have_more_threads(dtype):
-    """They have as many as one tile needs, up to 512, without spilled registers."""
+    """They have as many as one tile needs, up to 512, without spilled registers; or a cluster of blocks shares it."""
     for columns in (1 << 13, (1 << 13) - 1, 1 << 11):
         for order in orders_of(scans.planned("cumsum", dense((4, columns), dtype), 1)):
             kernel, tile = order.kernel, order.block[0] * order.kernel.width * order.kernel.runs
             assert order.block[1] == 1 and order.block[0] == kernel.threads <= 512
+            if kernel.stage == "cluster":
+                assert order.cluster <= 8 and order.grid == (4 * order.cluster, 1)
+                assert tile * (order.cluster - 1) < columns <= tile * order.cluster
+                continue
             if kernel.threads > 128:
                 assert kernel.stage == "whole" and order.grid == (4, 1) and tile // 2 < columns <= tile
         check(kernel, spilled=160)

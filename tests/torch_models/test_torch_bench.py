@@ -1,11 +1,12 @@
 """The benchmark of torch models runs on small tensors, wherever there is torch. Without a GPU nothing is timed."""
 
+import numpy as np
 import pytest
 from skips import needed, skip
 
 torch = needed("torch", "torch")
 
-from benchmarks import harness, llama, peers  # noqa: E402
+from benchmarks import harness, llama, peers, small  # noqa: E402
 from benchmarks import torch as bench  # noqa: E402
 from numbacc.base.dispatch import has_gpu  # noqa: E402
 
@@ -52,3 +53,17 @@ def test_a_wrong_result_is_not_timed(report, monkeypatch):
     assert not figure["right"] and "ms" not in figure
     # The methods that were replaced are in their places again.
     assert llama.LlamaMLP.forward.__module__ == "benchmarks.llama"
+
+
+def test_small_kernels(report, monkeypatch):
+    monkeypatch.setattr(small, "_DEVICE", "cpu")
+    monkeypatch.setattr(small, "_MAPS", (("float32", (5, 9)),))
+    monkeypatch.setattr(small, "_SCANS", (7,))
+    monkeypatch.setattr(small, "_times", lambda torch, works, repeats: dict.fromkeys(works, 1.0))
+    small.run(report)
+    assert report.all_right and [figure["ratio"] for figure in report.figures] == [1.0] * 7
+    monkeypatch.setattr(small.elementwise, "exp", lambda x, out=None: np.exp(x) if out is None else out.fill_(2.0))
+    report._only = ["exp float32, 9"]
+    report.figures.clear()
+    small.run(report)
+    assert [figure["right"] for figure in report.figures] == [False] and "us" not in report.figures[0]

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ...base.dtypes import TABLE
+from ..primitives.instructions import wait_for_previous
 from ..primitives.operands import operands
 from ..specs import Kernel
 from .parts import LOWEST, Parts, first_seen, larger, lengths_of, stats_storer
@@ -126,6 +127,7 @@ def mend(parts: Parts) -> Kernel:
         index = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
         if index < size:
             place = unravel(np.int64(index), shape[:3])
+            wait_for_previous()
             known = lengths(ins, place + (0,), in_steps, shape[2:])
             begin, end = first_seen(place[2], known, (lower, upper, right))
             if begin == end or load(ins, place + (0,), in_steps) < lowest:
@@ -196,6 +198,7 @@ def join(parts: Parts) -> Kernel:
         if index < size:
             place = unravel(index, shape)
             row, column = place[:3], place[3] * JOINED
+            wait_for_previous()
             # A finite start: the difference to a level of -inf is not NaN.
             top, total, values = least, zero, zeros
             for part in range(0, count, _AHEAD):

@@ -24,16 +24,26 @@ if SIMULATED:
         """Return number + 1; on the GPU the compiler cannot see this value."""
         return number + 1
 
+    @cuda.jit(device=True)
+    def wait_for_previous() -> None:
+        """Wait until the stream's previous kernel has ended, in a launch that `follows` it."""
+
+    @cuda.jit(device=True)
+    def let_next_start() -> None:
+        """Let the stream's next kernel start if its launch `follows` this one, once all blocks have come here."""
+
 else:
     from ...base._numba import capability_compiled_for, intrinsic, ir
 
 __all__ = [
     "ALL_THREADS", "assembly", "copies_ahead", "copy_ahead", "hardware", "hidden_successor", "kept_memory",
-    "kept_pointer", "tell_copies",
+    "kept_pointer", "let_next_start", "tell_copies", "wait_for_previous",
 ]  # fmt: skip
 
 #: The mask of a whole warp.
 ALL_THREADS = 0xFFFFFFFF
+#: The first compute capability whose kernels can start before the previous one has ended.
+_FOLLOWS_FROM = (9, 0)
 #: The first compute capability that copies to shared memory asynchronously, without registers.
 _COPIES_AHEAD_FROM = (8, 0)
 
@@ -50,6 +60,28 @@ if not SIMULATED:
         kind = ir.FunctionType(result, [arg.type for arg in args])
         text_of = ir.InlineAsm(kind, text, constraints, side_effect=what == "convergent")
         return builder.call(text_of, args, attrs=(what,) if what else ())
+
+    def _between_kernels(text: str) -> Any:
+        """Return an instruction that concerns the previous or the next kernel of a stream, if the GPU has it."""
+
+        @intrinsic
+        def instruction(typing: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                if capability_compiled_for() >= _FOLLOWS_FROM:
+                    assembly(builder, ir.VoidType(), text, "~{memory}", [], "convergent")
+                return context.get_dummy_value()
+
+            return types.void(), generate
+
+        @cuda.jit(device=True)
+        def nothing():
+            return None
+
+        instruction.numbacc_twin = nothing
+        return instruction
+
+    wait_for_previous = _between_kernels("griddepcontrol.wait;")
+    let_next_start = _between_kernels("griddepcontrol.launch_dependents;")
 
     def copies_ahead(nbytes: int) -> bool:
         """Return whether the target GPU copies accesses of this width to shared memory asynchronously."""

@@ -1,7 +1,8 @@
 """Choice of the kernel and grid for a scan along an axis, of how many blocks share a row; and the executable of scans.
 
-A scan runs one kernel. If blocks share a row, it runs two kernels for contiguous rows; for columns it runs three, or
-one after clearing words in memory. Nothing here depends on the GPU: results are bitwise equal on all GPUs.
+A scan runs one kernel. If blocks share a contiguous row, it runs one kernel if a cluster of blocks can hold the row,
+else two. If they share columns, it runs three, or one after clearing words in memory. GPUs differ only in whether they
+have clusters, which add in the same order: results are bitwise equal on all GPUs.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
+from ...base.dispatch import launcher_class
 from ...base.dtypes import TABLE
 from ...base.layout import Merged, merge_dimensions, row_major_strides
 from ...runtime.launch_order import BUSY_BLOCKS as _BLOCKS
-from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
+from ...runtime.launch_order import MAX_THREADS, ROW_BLOCKS, VECTOR_BYTES, WARP, LaunchOrder
 from ...runtime.steps import Scratch, Step, Steps, ZeroBytes
 from ..elementwise.geometry import RANKS, power_of_two
 from ..elementwise.launch import Task, kernel_of
@@ -42,6 +44,9 @@ _SEGMENT_BYTES, _MORE_THREADS, _FEW_TILES = 64, 8, 8
 _SHARED_TILES = 6
 #: The most threads of a row, if they process it in at most so many tiles and there are few rows.
 _LONG_ROW_THREADS, _LONG_ROW_TILES = 4 * MAX_THREADS, 1
+#: Blocks share a row of more tiles of `MAX_THREADS` threads than this, a tile each, if few rows and few blocks, with up
+#: to this many threads, are enough for it. GPUs that have clusters need one kernel then.
+_CLUSTER_LEAST_TILES, _CLUSTER_THREADS = 2, 2 * MAX_THREADS
 #: The most threads of blocks that process long columns alone; more threads would wait for each other in every tile.
 _LONE_THREADS = MAX_THREADS
 #: For blocks that share columns and read them once: threads; bytes of shared memory for the block's piece and its
@@ -81,6 +86,7 @@ class Launch(NamedTuple):
         outer: the dimensions of the rows that the kernel unravels.
         scalars: the integers after the dimensions, without `whole`.
         shared: bytes of shared memory of each block, in addition to the kernel's static shared memory.
+        is_single: True if blocks that share a row process one tile each, and one cluster of blocks can do it.
     """
 
     algorithm: str
@@ -91,6 +97,7 @@ class Launch(NamedTuple):
     outer: tuple[int, ...]
     scalars: tuple[int, ...]
     shared: int = 0
+    is_single: bool = False
 
 
 def told_rows(items: int, piece: int, bits: int) -> int:
@@ -170,10 +177,12 @@ def _rows(walk: Walk, width: int, runs: int, most: int) -> Launch:
         # More threads than usual process such a row in fewer tiles.
         while x < _LONG_ROW_THREADS and x * width * runs < columns and positions * x < _BLOCKS * MAX_THREADS:
             x *= 2
+    single = _cluster_threads(positions, columns, width * runs) if most else 0
+    x = single or x
     y = max(MAX_THREADS // x, 1)
     blocks = -(-positions // y)
     # If rows share a block, they are not split into pieces.
-    piece = _piece(columns, x * width * runs, blocks, most if y == 1 else 0)
+    piece = single * width * runs or _piece(columns, x * width * runs, blocks, most if y == 1 else 0)
     # Elements of each row that are certainly in complete accesses, for any start; all, if rows start at access
     # boundaries.
     first = walk.alignments[0] // walk.sizes[0] - (columns - 1 if walk.inner.strides[0] == (-1,) else 0)
@@ -181,7 +190,21 @@ def _rows(walk: Walk, width: int, runs: int, most: int) -> Launch:
     sure = columns // width * width if begins_alike else max(columns - 2 * width + 2, 0)
     scalars = (positions, columns, piece, sure)
     grid = (blocks, -(-columns // piece))
-    return Launch("scan_rows", width, runs, grid, (x, y), walk.outer.shape, scalars)
+    return Launch("scan_rows", width, runs, grid, (x, y), walk.outer.shape, scalars, is_single=single > 0)
+
+
+def _cluster_threads(positions: int, columns: int, each: int) -> int:
+    """Return how many threads blocks have that share a row, a tile each, in one cluster; 0 if they should not.
+
+    `each` is the number of elements that a thread processes in a tile.
+    """
+    if columns <= _CLUSTER_LEAST_TILES * MAX_THREADS * each:
+        return 0
+    threads = MAX_THREADS
+    while threads * each * ROW_BLOCKS < columns:
+        threads *= 2
+    is_enough = threads <= _CLUSTER_THREADS and positions * columns <= _BLOCKS * MAX_THREADS * each
+    return threads if is_enough else 0
 
 
 def _columns(walk: Walk, width: int, runs: int, most: int, part_bytes: int, widest: int) -> Launch:
@@ -331,6 +354,11 @@ class ScanExecutable(Passes):
             words = ((0,) * len(outer.shape), (0,) * len(inner.shape), 0)
             pointers.append((many + len(self.outputs), 0))
             return [self._order("chained", launch, inner.shape, ins, [*outs, words], (*key, 0), pointers, ())]
+        if launch.is_single and pieces <= launcher_class().limits(self.device).cluster:
+            shared = launch._replace(algorithm="scan_cluster", grid=(launch.grid[0] * pieces, 1))
+            return [
+                self._order("cluster", shared, inner.shape, ins, outs, key, pointers, self._pairs(), reverse, pieces)
+            ]
         if pieces == 1:
             return [self._order("whole", launch, inner.shape, ins, outs, key, pointers, self._pairs(), reverse)]
         # Partial results are in scratch memory. For rows, the results of one row are adjacent; for columns, the results
@@ -396,6 +424,7 @@ class ScanExecutable(Passes):
         pointers: Sequence[tuple[int, int]],
         pairs: Sequence[tuple[int, ...]],
         reverse: bool = False,
+        cluster: int = 1,
     ) -> LaunchOrder:
         """Return the launch of a pass over rows of the shape `inner`."""
         # Kernels are compiled for few ranks: dimensions of length 1 fill up the others.
@@ -422,6 +451,8 @@ class ScanExecutable(Passes):
             constants=(*steps, *shapes, *launch.scalars, 1),
             pairs=tuple(pairs),
             shared=launch.shared,
+            cluster=cluster,
+            follows=launch.algorithm == "scan_rows" and stage == "last",
         )
 
     # ------------------------------------------------------------ overlap

@@ -1,6 +1,8 @@
 """The kernels that scan along an axis: y[i] = x[0] + ... + x[i], for any associative merge of partial results.
 
 `scan_rows` is for arrays that are contiguous along the axis: adjacent threads process adjacent elements of a row.
+`scan_cluster` is for such rows, too, if they are few and a cluster of blocks can hold one: a block keeps its piece in
+registers, and the blocks tell each other their totals by shared memory.
 `scan_columns` is for all other arrays: adjacent threads process adjacent columns. `scan_chained` is used if many blocks
 share each column.
 
@@ -33,16 +35,22 @@ import numpy as np
 from ...base._numba import cuda, types
 from ...base.casts import cast
 from ...base.dtypes import TABLE
+from ...runtime.launch_order import ROW_BLOCKS
+from ..primitives import block_reduce
 from ..primitives.block_load_store import keeping
 from ..primitives.block_scan import BUFFERS, settling, sweeping
 from ..primitives.decoupled_look_back import take_ticket, telling
-from ..primitives.instructions import kept_memory
+from ..primitives.instructions import kept_memory, let_next_start, wait_for_previous
 from ..primitives.operands import operands
 from ..primitives.partials import parts_intrinsics
 from ..primitives.runs import runs_of
 from ..primitives.specialize import specialize
 from ..specs import Kernel
 from .spec import ScanSpec
+
+#: Elements of the widest access for which the elements after a row's last access are loaded early: wider ones leave too
+#: few registers.
+_EARLY_WIDTH = 4
 
 
 def placing(io: SimpleNamespace, sign: int, runs: int, is_full: bool) -> Callable[..., Any]:
@@ -93,10 +101,11 @@ def finishing(io: SimpleNamespace, lanes: SimpleNamespace, spec: ScanSpec) -> An
 # ---------------------------------------------------------------- rows and columns
 
 
-def _edging(io: SimpleNamespace, spec: ScanSpec) -> Any:
-    """Return the device function that scans the `count` elements from `first` on, fewer than an access has.
+def _edging(io: SimpleNamespace, spec: ScanSpec) -> tuple[Any, Any]:
+    """Return the device functions that load and scan the `count` elements from `first` on, fewer than an access has.
 
-    (carry, ins, here, first, count, inner, number, steps) -> (their results; the total of these and all earlier ones).
+    (ins, here, first, count, inner, number, steps) -> the elements;
+    (carry, elements, count) -> (their results; the total of these and all earlier ones).
     """
     offsets, unravel, width, inputs = io.offsets, io.unravel, spec.width, spec.inputs
     lanes = sweeping(io, (tuple(range(width)),))
@@ -105,24 +114,26 @@ def _edging(io: SimpleNamespace, spec: ScanSpec) -> Any:
     sweep, present, raised, ends = lanes.sweep, lanes.present, lanes.raised, lanes.ends
     finish = finishing(io, lanes, spec)
 
-    def edge(carry, ins, here, first, count, inner, number, steps):
+    def load_edge(ins, here, first, count, inner, number, steps):
         at = offsets(here + unravel(first, inner) + (number,), steps)
-        values = load(ins[:inputs], at[:inputs], sign, count)
+        return load(ins[:inputs], at[:inputs], sign, count)
+
+    def scan_edge(carry, values, count):
         parts = sweep(merge, present(first_parts(function, values, ()), count - 1, 1))
         parts = raised(merge, carry, parts)
         return finish(carry, parts, values), ends(parts)
 
-    return cuda.jit(device=True)(edge)
+    return cuda.jit(device=True)(load_edge), cuda.jit(device=True)(scan_edge)
 
 
 def _row_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
     """Return the device function (cells, slot, thread, carry, ...) -> the total before the next tile.
 
     `carry` is the total before this tile, and the function stores this tile's results. The other arguments have the
-    kernel's names. If `is_full`, all accesses exist and are aligned. Otherwise those up to `last` exist, and each
-    thread handles one: little is left then, and the code stays small.
+    kernel's names. If `is_full`, all accesses exist and are aligned. Otherwise only those up to `last` exist, and each
+    thread handles `spec.runs_left`.
     """
-    width, runs, sign = spec.width, spec.runs if is_full else 1, io.sign
+    width, runs, sign = spec.width, spec.runs if is_full else spec.runs_left, io.sign
     order = range(width)[::sign]
     chains = tuple(tuple(run * width + j for j in order) for run in range(runs))
     lanes = sweeping(io, chains)
@@ -131,8 +142,11 @@ def _row_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
     finish, step = finishing(io, lanes, spec), spec.near * width
     sweep, ends, raised, present, chained = lanes.sweep, lanes.ends, lanes.raised, lanes.present, lanes.chained
     first, function, merge = io.first, io.function, io.merge
-    load_runs, store_runs = (io.load_runs, io.store_runs) if is_full else (io.load_one, io.store_one)
-    load_loose, store_loose = io.load_loose, io.store_loose
+    load_runs, store_runs, load_loose, store_loose = (
+        (io.load_runs, io.store_runs, io.load_all_loose, io.store_all_loose)
+        if is_full
+        else (io.load_left, io.store_left, io.load_left_loose, io.store_left_loose)
+    )
     stores, is_aligned = spec.stage != "first", is_full or width == 1
 
     def tile(
@@ -168,9 +182,9 @@ def _row_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
             if inside:
                 left_over = 0 if is_full else last - item
             if is_aligned or whole:
-                store_runs(outs, at, made, left_over, 0)
+                store_runs(outs, at, made, left_over, 0 if is_full else step)
             else:
-                store_loose(outs, at, made, left_over, 0)
+                store_loose(outs, at, made, left_over, step)
         return carry
 
     return cuda.jit(device=True)(tile)
@@ -184,9 +198,10 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     one. Rows that share a block have at least one access; `sure` elements of each are in complete accesses.
     """
     width, runs, inputs, sign, reverse = spec.width, spec.runs, spec.inputs, io.sign, spec.reverse
+    is_early, runs_left = spec.is_alone and width <= _EARLY_WIDTH, spec.runs_left
     slots, group, rows = BUFFERS * runs * len(spec.parts), spec.near, spec.threads // spec.near
     step, threads = group * width, spec.threads
-    edge, tile, full_tile = _edging(io, spec), _row_tile(spec, io, False), _row_tile(spec, io, True)
+    (load_edge, scan_edge), tile, full_tile = _edging(io, spec), _row_tile(spec, io, False), _row_tile(spec, io, True)
     offsets, unravel, start = io.offsets, io.unravel, io.start
     store_some = operands(tuple(TABLE[name] for name in spec.writes), width, width).store_some
     load_carry, store_carry, nothing = io.load_carry, io.store_carry, start(1)
@@ -194,12 +209,13 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     alone = SimpleNamespace(**{**vars(io), "take_all": sweeping(io, ((0,),)).take_all})
     settle = settling(alone, 1, 2 * runs, group, 1)
     itemsize = TABLE[spec.reads[0]].itemsize
-    # With several partial results, the last is the result, unless `finish` computes it from them.
-    results = len(spec.parts) - 1 if spec.formula.finish is None and spec.stage in ("whole", "last") else 0
+    results = _first_result(spec)
     carries, stores = spec.stage == "last", spec.stage != "first"
 
     def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, columns, piece, sure, whole):
         cells = cuda.shared.array((slots, threads), cell)
+        if not stores:
+            let_next_start()
         rank, number = cuda.threadIdx.x, cuda.blockIdx.y
         thread = cuda.threadIdx.y * group + rank
         position = cuda.blockIdx.x * rows + cuda.threadIdx.y
@@ -213,6 +229,7 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
             right = min(left + piece, columns)
         carry, slot = nothing(), 0
         if carries:
+            wait_for_previous()
             # Rows that are cut into pieces have a block each: all its threads are here.
             for first in range(0, number, group):
                 own = nothing()
@@ -233,13 +250,19 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
             ahead = right - 1 if reverse else left
             count = right - behind if reverse else body - left
             if count > 0:
-                found, carry = edge(carry, ins, here, ahead, count, inner, number, in_steps)
+                values = load_edge(ins, here, ahead, count, inner, number, in_steps)
+                found, carry = scan_edge(carry, values, count)
             if stores:
                 # Wait until all threads have read: in place, these elements are about to be overwritten.
                 cuda.syncthreads()
                 if rank == 0 and inside and count > 0:
                     at = offsets(here + unravel(ahead, inner) + (number,), out_steps)
                     store_some(outs, at, sign, found[results:], count)
+            ahead = body - 1 if reverse else behind
+            count = body - left if reverse else right - behind
+            if is_early and rank == 0 and count > 0:
+                # Early, so that no thread waits for them at the end.
+                values = load_edge(ins, here, ahead, count, inner, number, in_steps)
         begin, last = behind - width if reverse else body, behind - body - width
         # Rows that share a block run as many tiles as the longest could have, and as many full ones as all of them
         # have.
@@ -260,19 +283,126 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
                 cells, slot, thread, carry, ins, outs, here, base, last, begin, inner, number, in_steps, out_steps,
                 inside, whole,
             )  # fmt: skip
-            base += step
+            base += runs_left * step
             slot = runs - slot
-        if width > 1 and rank == 0:
-            ahead = body - 1 if reverse else behind
-            count = body - left if reverse else right - behind
-            if count > 0:
-                found, carry = edge(carry, ins, here, ahead, count, inner, number, in_steps)
-                if stores and inside:
-                    at = offsets(here + unravel(ahead, inner) + (number,), out_steps)
-                    store_some(outs, at, sign, found[results:], count)
+        if width > 1 and rank == 0 and count > 0:
+            if not is_early:
+                values = load_edge(ins, here, ahead, count, inner, number, in_steps)
+            found, carry = scan_edge(carry, values, count)
+            if stores and inside:
+                at = offsets(here + unravel(ahead, inner) + (number,), out_steps)
+                store_some(outs, at, sign, found[results:], count)
         if not stores and rank == 0:
             at = offsets(here + unravel(0, inner) + (number,), out_steps)
             store_carry(outs, (at,), carry, 0 if inside else -1, 1)
+
+    return kernel
+
+
+def _first_result(spec: ScanSpec) -> int:
+    """Return which of the values that `finishing` returns is the first result.
+
+    With several partial results, the last is the result, unless `finish` computes it from them.
+    """
+    return len(spec.parts) - 1 if spec.formula.finish is None and spec.stage in ("whole", "last", "cluster") else 0
+
+
+def scan_cluster(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
+    """Return the kernel for contiguous rows that the blocks of a cluster share, with one tile each.
+
+    It merges in the same order as the two passes of `scan_rows` with the same pieces.
+    """
+    width, runs, sign, reverse, group = spec.width, spec.runs, io.sign, spec.reverse, spec.near
+    step, order = group * width, range(width)[::sign]
+    lanes = sweeping(io, tuple(tuple(run * width + j for j in order) for run in range(runs)))
+    io = SimpleNamespace(**{**vars(io), "take_all": lanes.take_all})
+    alone = SimpleNamespace(**{**vars(io), "take_all": sweeping(io, ((0,),)).take_all})
+    slots, parts_of_all = BUFFERS * runs * len(spec.parts), len(spec.parts)
+    settle, settle_blocks = settling(io, runs, 2 * runs, group, 1), settling(alone, 1, 2 * runs, group, 1)
+    place, finish, (load_edge, scan_edge) = (
+        placing(io, sign, runs, False),
+        finishing(io, lanes, spec),
+        _edging(io, spec),
+    )
+    sweep, ends, raised, present, chained = lanes.sweep, lanes.ends, lanes.raised, lanes.present, lanes.chained
+    first, function, merge, join, nothing, take = io.first, io.function, io.merge, io.join, io.start(1), io.take
+    load_runs, store_runs, load_loose, store_loose = io.load_runs, io.store_runs, io.load_all_loose, io.store_all_loose
+    store_some = operands(tuple(TABLE[name] for name in spec.writes), width, width).store_some
+    offsets, unravel, cell, itemsize = io.offsets, io.unravel, io.cell, TABLE[spec.reads[0]].itemsize
+    results, is_aligned = _first_result(spec), width == 1
+    arrive, wait, own_number, put_in = (
+        block_reduce.arrive, block_reduce.wait, block_reduce.block_in_cluster, block_reduce.put_in,
+    )  # fmt: skip
+
+    def kernel(ins, outs, in_steps, out_steps, outer, inner, positions, columns, piece, sure, whole):
+        cells = cuda.shared.array((slots, group), cell)
+        totals = cuda.shared.array((parts_of_all, ROW_BLOCKS), cell)
+        arrive()
+        rank, number = cuda.threadIdx.x, own_number()
+        blocks = (columns + piece - 1) // piece
+        here = unravel(cuda.blockIdx.x // blocks, outer)
+        if reverse:
+            right = columns - number * piece
+            left = max(right - piece, 0)
+        else:
+            left = number * piece
+            right = min(left + piece, columns)
+        aligned = left
+        if width > 1 and whole:
+            at = offsets(here + unravel(left, inner) + (0,), in_steps)
+            aligned = left + -(np.int64(ins[0]) // itemsize + at[0]) % width
+        body = min(aligned, right)
+        behind = body + (right - body) // width * width
+        # If a piece has no complete access, its threads load an aligned one of the row in vain.
+        begin = max(behind, aligned) - width if reverse else aligned
+        last, item = behind - body - width, rank * width
+        # In scan order: the elements before the first access, the accesses, and the elements after the last.
+        near = right - 1 if reverse else left
+        far = body - 1 if reverse else behind
+        before_count = right - behind if reverse else body - left
+        after_count = body - left if reverse else right - behind
+        if width > 1 and before_count > 0:
+            earliest = load_edge(ins, here, near, before_count, inner, 0, in_steps)
+        if width > 1 and after_count > 0:
+            latest = load_edge(ins, here, far, after_count, inner, 0, in_steps)
+        source = place(here, item, step, last, begin, inner, 0, in_steps)
+        values = load_runs(ins, source, 0) if is_aligned or whole else load_loose(ins, source, 0)
+        parts = sweep(merge, first(function, values, ()))
+        before, each = settle(cells, 0, rank, rank, present(ends(parts), last - item, step))
+        total = nothing()
+        if width > 1 and before_count > 0:
+            found, total = scan_edge(total, earliest, before_count)
+        _, total = chained(merge, total, before, each)
+        if width > 1 and after_count > 0:
+            found, total = scan_edge(total, latest, after_count)
+        # No block writes to another before that one has started.
+        wait()
+        if number < rank < blocks:
+            put_in(totals, number, total, rank)
+        arrive()
+        wait()
+        own = nothing()
+        if rank < number:
+            own = take(totals, 0, rank)
+        _, total = settle_blocks(cells, runs, rank, rank, own)
+        carry = join(merge, nothing(), total)
+        if width > 1 and before_count > 0:
+            found, carry = scan_edge(carry, earliest, before_count)
+            if rank == 0:
+                at = offsets(here + unravel(near, inner) + (0,), out_steps)
+                store_some(outs, at, sign, found[results:], before_count)
+        before, carry = chained(merge, carry, before, each)
+        made = finish(before, raised(merge, before, parts), values)
+        target = place(here, item, step, last, begin, inner, 0, out_steps)
+        if is_aligned or whole:
+            store_runs(outs, target, made, last - item, step)
+        else:
+            store_loose(outs, target, made, last - item, step)
+        if width > 1 and after_count > 0:
+            found, carry = scan_edge(carry, latest, after_count)
+            if rank == 0:
+                at = offsets(here + unravel(far, inner) + (0,), out_steps)
+                store_some(outs, at, sign, found[results:], after_count)
 
     return kernel
 
@@ -517,7 +647,7 @@ def scan_chained(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
 
 # ---------------------------------------------------------------- all
 
-_MAKERS = {f.__name__: f for f in (scan_rows, scan_columns, scan_chained)}
+_MAKERS = {f.__name__: f for f in (scan_rows, scan_cluster, scan_columns, scan_chained)}
 #: Number of integers after `outer` and `inner`.
 _SCALARS = 5
 
@@ -527,14 +657,17 @@ def make(spec: ScanSpec) -> Kernel:
     formula = spec.formula
     starts = tuple(cast(start, np.dtype(name))[()] for start, name in zip(formula.start, spec.parts, strict=True))
     # Passes exchange one value per row, or one for each of several adjacent columns.
-    carried = runs_of(spec.parts, "", 1 if spec.algorithm == "scan_rows" else spec.width, 1)
+    carried = runs_of(spec.parts, "", 1 if spec.algorithm in ("scan_rows", "scan_cluster") else spec.width, 1)
     # The second pass scans the results of the first unchanged.
     compute = "" if spec.stage == "second" else spec.compute
     loads, one_load = (runs_of(spec.reads[: spec.inputs], compute, spec.width, runs) for runs in (spec.runs, 1))
-    stores = one_store = carried
+    left_load = runs_of(spec.reads[: spec.inputs], compute, spec.width, spec.runs_left)
+    stores = one_store = left_store = carried
     if spec.stage != "first":
         results = spec.writes[: spec.outputs]
-        stores, one_store = (runs_of(results, "", spec.width, runs) for runs in (spec.runs, 1))
+        stores, one_store, left_store = (
+            runs_of(results, "", spec.width, runs) for runs in (spec.runs, 1, spec.runs_left)
+        )
     own = operands(tuple(TABLE[name] for name in spec.reads), 1, 1)
     function, merge = (specialize(each, spec.compute, False) for each in (formula.function, formula.merge))
     io = SimpleNamespace(
@@ -549,8 +682,14 @@ def make(spec: ScanSpec) -> Kernel:
         store_runs=stores.store_runs,
         load_one=one_load.load_runs,
         load_loose=one_load.load_loose,
+        load_all_loose=loads.load_loose,
+        load_left=left_load.load_runs,
+        load_left_loose=left_load.load_loose,
         store_one=one_store.store_runs,
         store_loose=one_store.store_loose,
+        store_all_loose=stores.store_loose,
+        store_left=left_store.store_runs,
+        store_left_loose=left_store.store_loose,
         load_carry=carried.load_loose,
         store_carry=carried.store_loose,
     )

@@ -67,6 +67,10 @@ copyreg.pickle(Scan, attrgetter("origin"))
 CHAINED_THREADS = 768
 
 
+#: Elements that a thread processes at once where it must check whether they exist: more do not fit into registers.
+_LEFT_ELEMENTS = 16
+
+
 class _ScanFields(NamedTuple):
     algorithm: str
     formula: Scan
@@ -89,7 +93,7 @@ class ScanSpec(_ScanFields, Spec):
     """Everything that determines the code of a kernel of `scan`.
 
     Attributes:
-        algorithm: "scan_rows", "scan_columns" or "scan_chained".
+        algorithm: "scan_rows", "scan_cluster", "scan_columns" or "scan_chained".
         formula: the scan: how elements are merged, and how results follow.
         reads, writes: names of the inputs' and outputs' dtypes. If `stage` is "last", the totals of the earlier pieces
             follow the inputs.
@@ -102,8 +106,8 @@ class ScanSpec(_ScanFields, Spec):
             powers of two.
         reverse: True if a row is scanned from its end; for columns the strides express this.
         stage: "whole"; if there are several passes: "first", the total of each piece of a row; "second", the scan of
-            these, for columns; "last", the scan of each piece starting from the earlier ones. "chained" for
-            `scan_chained`, where words follow the outputs.
+            these, for columns; "last", the scan of each piece starting from the earlier ones. "cluster" for
+            `scan_cluster`; "chained" for `scan_chained`, where words follow the outputs.
     """
 
     __slots__ = ()
@@ -118,6 +122,24 @@ class ScanSpec(_ScanFields, Spec):
     def outputs(self) -> int:
         """Number of arrays that are results."""
         return len(self.writes) - (self.stage == "chained")
+
+    @property
+    def is_alone(self) -> bool:
+        """True if all threads of a block process one row."""
+        return self.near == self.threads
+
+    @property
+    def runs_left(self) -> int:
+        """Number of accesses that a thread processes at once in the last tiles of a row, which are not full.
+
+        If rows share a block, little is left then, and the code stays small.
+        """
+        return max(min(self.runs, _LEFT_ELEMENTS // self.width), 1) if self.is_alone else 1
+
+    @property
+    def is_cluster(self) -> bool:
+        """True if the blocks of a cluster share a row."""
+        return self.stage == "cluster"
 
     @property
     def is_dynamic(self) -> bool:
