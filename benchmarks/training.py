@@ -246,9 +246,17 @@ def torch_model(torch: Any, config: Config, weights: dict[str, Any], dtype: Any,
 class ByTorch:
     """The step by torch: bfloat16 parameters with float32 copies and torch's fused AdamW, or all in float32."""
 
-    def __init__(self, torch: Any, config: Config, weights: dict[str, Any], dtype: str, mode: str | None = None):
+    def __init__(
+        self,
+        torch: Any,
+        config: Config,
+        weights: dict[str, Any],
+        dtype: str,
+        mode: str | None = None,
+        device: str = "cuda",
+    ):
         self._torch = torch
-        model = torch_model(torch, config, weights, getattr(torch, dtype))
+        model = torch_model(torch, config, weights, getattr(torch, dtype), device)
         self._params = list(model.parameters())
         self._is_narrow = dtype == "bfloat16"
         self._masters = [p.detach().float().clone() for p in self._params] if self._is_narrow else self._params
@@ -258,7 +266,9 @@ class ByTorch:
             {"params": [m for m in self._masters if (m.ndim > 1) == decays], "weight_decay": _DECAY * decays}
             for decays in (True, False)
         ]
-        self._optimizer = torch.optim.AdamW(groups, lr=config.rate, betas=(_BETA1, _BETA2), fused=True, capturable=True)
+        self._optimizer = torch.optim.AdamW(
+            groups, lr=config.rate, betas=(_BETA1, _BETA2), fused=True, capturable=device == "cuda"
+        )
         self._call = torch.compile(model, mode=mode) if mode else model
         self._marks = mode == "reduce-overhead"
 
