@@ -10,9 +10,9 @@ import sys
 import compiled_calls as calls
 import numpy as np
 import pytest
+from compiled_device import BLOCKS, THREADS, collectives, scalars
 from compiled_language import CASES
 from skips import skip_if
-from test_compiled_device import BLOCKS, THREADS, collectives, scalars
 
 import numbacc
 from benchmarks.simulate_kernels import USUAL
