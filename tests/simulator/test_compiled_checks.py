@@ -416,6 +416,12 @@ HIDDEN = [
     ("column = y[:, k]; cuda.syncthreads(); flat[k] = column[3]", r"index \(0, 20\) is out of bounds of axis 1 of y"),
     ("y.reshape(20, 8).T[k // 4, k % 4 // 2] = k", r"a race on element \(0, 0\) of y\.reshape\(20, 8\)\.T"),
     ("flat[k] = 2; cuda.atomic.add(flat[1:], k, 1)", "a race on element 1 of flat"),
+    ("flat[k : k + 2] = 1", r"a race on element 0 of flat\[k:k \+ 2\]: thread \(1, 0, 0\)"),
+    ("y[k // 8, 2:5] += k", r"a race on element 0 of y\[k // 8, 2:5\]"),
+    (
+        "flat[k] = 2; pair[1][2 * k : 2 * k + 2] = flat[k : k + 2]",
+        r"a race on element 1 of flat: thread .* reads it",
+    ),
     ("pair[1][k] = pair[1][k + 1]", r"a race on element 1 of pair\[1\]: thread \(1, 0, 0\) .*0, 0, 0\) reads it in l"),
     ("a, b = pair; b[k] = b[k + 1]", "a race on element 1 of b: thread"),
     ("for a in pair: a[k % 4] = k", r"a race on element 0 of a: thread \(4, 0, 0\)"),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic
 
 from ...errors import KernelError
 from . import meter
@@ -23,6 +23,7 @@ from .half import as_dtype
 from .kinds import Kinds, parts_of
 from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
+from .reached import unraveled
 from .sites import array_of
 from .source import Source
 from .stamps import ERRORS, UNINITIALIZED, call, check, data_address, integers, note
@@ -116,35 +117,6 @@ def poison(typingctx: Any, array: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array), codegen
-
-
-@register_jitable
-def unraveled(shape, k):  # type: ignore[no-untyped-def]
-    """Return the index of an array's element k, in C order; an index out of bounds if the array has fewer elements."""
-    size = 1
-    for n in shape:
-        size *= n
-    rest = k + size if k < 0 else k
-    index = shape
-    for axis in range(len(shape) - 1, 0, -1):
-        index = _with(index, axis, rest % max(shape[axis], 1))
-        rest //= max(shape[axis], 1)
-    return _with(index, 0, rest)
-
-
-@intrinsic
-def _with(typingctx: Any, index: Any, axis: Any, value: Any) -> Any:
-    """Return a tuple with another value on an axis."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = context.get_value_type(types.int64)
-        parts = cgutils.unpack_tuple(builder, args[0])
-        kept = [
-            builder.select(builder.icmp_signed("==", args[1], word(k)), args[2], part) for k, part in enumerate(parts)
-        ]
-        return context.make_tuple(builder, signature.return_type, kept)
-
-    return index(index, types.int64, types.int64), codegen
 
 
 def _calls(number: int, count: int) -> Any:

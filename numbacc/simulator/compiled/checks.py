@@ -115,6 +115,7 @@ class Checks:
             "_nb_access": access, "_nb_inside": inside, "_nb_injective": injective, "_nb_aligned": aligned,
             "_nb_stamps": stamps_of, "_nb_element": reached.element, "_nb_field": reached.field,
             "_nb_known": reached.known, "_nb_forget": reached.forget, "_nb_kept": reached.kept,
+            "_nb_unraveled": reached.unraveled,
             "_nb_address": address,
         }  # fmt: skip
 
@@ -372,7 +373,28 @@ class _Check(Kinds, Rewriter):
                 s.value = self.bytes_of(s.value, s.value, 0, kind.size, READ)
                 s.targets = [self.visit(each) for each in s.targets]
                 return [*ahead, s]
+        if isinstance(s, (ast.Assign, ast.AugAssign)):
+            target = s.targets[0] if isinstance(s, ast.Assign) else s.target
+            if not isinstance(target, ast.Name):
+                before += [*self.whole(s.value, READ), *self.whole(target, WRITE)]
         return [*self.checks.before(s), *before, self.visit(s)]
+
+    def whole(self, node: ast.expr, mode: int) -> list[ast.stmt]:
+        """Return statements that check all elements of a view that is assigned, or read by an assignment."""
+        if not isinstance(self.kind(node), types.Array) or not self.is_followed(array_of(node)):
+            return []
+        self.checks.reaches = True
+        name, view = self.emit.fresh("whole", ""), duplicate(node)
+        view.ctx = ast.Load()  # type: ignore[attr-defined]
+        numbers = self.numbers(node, self.checks.number(ast.unparse(node)), mode)
+        text = f"""
+            {name} = VIEW
+            for {name}_k in range({name}.size):
+                {name}_i = _nb_element(
+                    {name}, _nb_unraveled({name}.shape, {name}_k), {MEMORY}, _nb_state, _nb_error, {numbers}
+                )
+            """
+        return statements(text, node.lineno, VIEW=self.visit(view))
 
     def ahead(self, head: ast.expr) -> list[ast.stmt]:
         return self.checks.before(head)

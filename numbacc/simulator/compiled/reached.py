@@ -421,3 +421,32 @@ def field(typingctx: Any, record: Any, memory: Any, state: Any, error: Any, span
         return args[0]
 
     return record(record, types.int64, state, error, span, numbers), codegen
+
+
+@register_jitable
+def unraveled(shape, k):  # type: ignore[no-untyped-def]
+    """Return the index of an array's element k, in C order; an index out of bounds if the array has fewer elements."""
+    size = 1
+    for n in shape:
+        size *= n
+    rest = k + size if k < 0 else k
+    index = shape
+    for axis in range(len(shape) - 1, 0, -1):
+        index = _with(index, axis, rest % max(shape[axis], 1))
+        rest //= max(shape[axis], 1)
+    return _with(index, 0, rest)
+
+
+@intrinsic
+def _with(typingctx: Any, index: Any, axis: Any, value: Any) -> Any:
+    """Return a tuple with another value on an axis."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = context.get_value_type(types.int64)
+        parts = cgutils.unpack_tuple(builder, args[0])
+        kept = [
+            builder.select(builder.icmp_signed("==", args[1], word(k)), args[2], part) for k, part in enumerate(parts)
+        ]
+        return context.make_tuple(builder, signature.return_type, kept)
+
+    return index(index, types.int64, types.int64), codegen
