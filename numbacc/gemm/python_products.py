@@ -498,7 +498,7 @@ def has_kernel(device: int) -> bool:
 
 
 def card(device: int) -> Card:
-    """Return what the choice of a tile depends on."""
+    """Return the model of a GPU."""
     if simulated():
         return Card(2)
     count = int(launcher_class().limits(device).multiprocessors)

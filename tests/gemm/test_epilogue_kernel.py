@@ -139,7 +139,7 @@ def test_plain_products_run_in_the_library(kernel_place):
     assert not place.get(gemm.matmul(*given, epilogue=lambda x: x, alpha=0.0)).any()
 
 
-def test_the_choice_of_tiles_and_of_the_library():
+def test_the_choice_of_tiles_and_of_the_library(monkeypatch):
     """The measured costs of an H100: few tiles and long sums run in the library."""
 
     def product(m, n, k, operands=()):
@@ -156,6 +156,8 @@ def test_the_choice_of_tiles_and_of_the_library():
     chosen = [launch.library_is_faster(product(*shape), card) for shape in ((777, 11008, 4096), (4096, 4096, 4096))]
     assert chosen == [True, False]
     assert not launch.library_is_faster(product(777, 11008, 4096), card._replace(name="H200"))
+    monkeypatch.setattr(launch, "TILES", ((64, 64, 2, 2),))  # not measured
+    assert not launch.library_is_faster(product(777, 11008, 4096), card)
 
 
 def test_layouts_that_the_kernel_does_not_support(kernel_place):
