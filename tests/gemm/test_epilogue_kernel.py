@@ -101,9 +101,8 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
 
 
 def test_reductions_and_bytes(kernel_place, monkeypatch):
-    """Reductions of rows, and bytes of float8, by tiles in turns and pairs of blocks."""
+    """Reductions of rows, and bytes of float8, by pairs of blocks in turns, and by warpgroups with the most sums."""
     place = kernel_place
-    monkeypatch.setattr(launch, "TILES", ((64, 128, 2, 2),))
     a, b = normal((150, 72), "bfloat16", 1), normal((72, 112), "bfloat16", 2)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     f = lambda x: (x, abs(x), x - 1.0, 0.5 * x)  # noqa: E731
@@ -113,14 +112,16 @@ def test_reductions_and_bytes(kernel_place, monkeypatch):
     ]
     given = {"epilogue": f, "reduce": (None, "max", "sum", None), "out": tuple(each.view for each in outs)}
     right = exact, np.abs(exact).max(-1, keepdims=True), (exact - 1).sum(-1, keepdims=True), 0.5 * exact
-    for second in (place.put(b), place.operand(b, order=(1, 0)).view):
+    columns = place.operand(b, order=(1, 0)).view
+    for tile, second in (((64, 128, 2, 2), place.put(b)), ((128, 192, 2), columns)):
+        monkeypatch.setattr(launch, "TILES", (tile,))
         found = gemm.matmul(place.put(a), second, **given)
         for out, each, wanted in zip(outs, found, right, strict=True):
             error = np.abs(place.get(each).astype(np.float64) - wanted).max()
             assert error <= ERRORS[each.dtype.name] * np.abs(wanted).max()
             out.assert_written_only()
-    info = gemm.matmul.plan(place.put(a), place.put(b), **given).info
-    assert info.algorithm.startswith("wgmma, tiles of 64 x 128") and info.algorithm.endswith("then reductions"), info
+        info = gemm.matmul.plan(place.put(a), second, **given).info.algorithm
+        assert info.startswith(f"wgmma, tiles of {tile[0]} x {tile[1]}") and info.endswith("then reductions"), info
 
 
 def test_plain_products_run_in_the_library(kernel_place):
@@ -149,10 +150,11 @@ def test_the_choice_of_tiles_and_of_the_library(monkeypatch):
 
     card = launch.Card(132)
     row, column = launch.MatrixView(3, "bfloat16", 2, (0, 2)), launch.MatrixView(4, "float32", 4, (4, 0))
+    whole = row._replace(steps=(1024, 2))
     best = {shape: launch.tiles_for(product(*shape), card)[0] for shape in ((4096, 4096, 4096), (8192, 8192, 512))}
     assert best[4096, 4096, 4096] == (128, 256, 1, 1) and best[8192, 8192, 512] == (128, 192, 2, 1)
-    assert (128, 192, 2, 1) in launch.tiles_for(product(512, 512, 512, (row,)), card)
-    assert (128, 192, 2, 1) not in launch.tiles_for(product(512, 512, 512, (row, column)), card)
+    for operands, fits in (((row, column), True), ((row, row), False), ((whole,), False)):
+        assert ((128, 192, 2, 1) in launch.tiles_for(product(512, 512, 512, operands), card)) == fits
     chosen = [launch.library_is_faster(product(*shape), card) for shape in ((777, 11008, 4096), (4096, 4096, 4096))]
     assert chosen == [True, False]
     assert not launch.library_is_faster(product(777, 11008, 4096), card._replace(name="H200"))

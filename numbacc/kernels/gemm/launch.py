@@ -320,10 +320,12 @@ def _fits(flat: KernelProduct, tile: Tile) -> bool:
     """Return whether the kernel can compute a product with a tile.
 
     Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns. No groups
-    have pairs of blocks. A warpgroup with 128 x 192 sums has registers for at most one row of 16-bit operands.
+    have pairs of blocks. A warpgroup with 128 x 192 sums has registers for few words of operands, and not for groups.
     """
     operands = [*flat.factors, *([flat.c] if flat.c else []), *flat.operands]
-    few = not operands or (len(operands) == 1 and operands[0].itemsize == 2 and not operands[0].steps[1])
+    # A thread has 16 columns of a part, in one row of an operand or in two.
+    words = sum(4 * each.itemsize * (2 if each.steps[-2] else 1) if each.steps[-1] else 2 for each in operands)
+    few = words <= 12 and flat.sizes < 0
     return (
         (flat.sums == 1 or tile.wide % (2 * COLUMNS) == 0)
         and not (flat.by_k and tile.turns > 1)
