@@ -188,6 +188,8 @@ def mbarrier_arrive(mbarrier: int) -> None:
     """Arrive at an mbarrier."""
 def mbarrier_arrive_cluster(mbarrier: int, rank: int) -> None:
     """Arrive at the mbarrier that has this address in block number `rank` of the cluster."""
+def mbarrier_arrive_cluster_relaxed(mbarrier: int, rank: int) -> None:
+    """Arrive at the mbarrier of block number `rank` as `mbarrier_arrive_cluster` does, but publish no writes."""
 def mbarrier_arrive_expect_tx(mbarrier: int, nbytes: int) -> None:
     """Arrive at an mbarrier, whose phase is complete only when `nbytes` more bytes have arrived, too."""
 def mbarrier_expect_tx(mbarrier: int, nbytes: int) -> None:

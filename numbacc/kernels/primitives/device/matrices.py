@@ -326,7 +326,8 @@ _LAYOUTS = {128: 1, 64: 2, 32: 3, 0: 0}
 def wgmma_descriptor(swizzle: int = 128, leading: int = 16, stride: int = 1024) -> int:
     """Return the descriptor of a matrix at shared address 0, as int64. Add `address >> 4` of the matrix to it.
 
-    Call it on the host; kernels use the result as a constant.
+    Call it on the host; kernels use the result as a constant. In a cluster add `(address & 0x3ffff) >> 4`: a descriptor
+    has no room for the higher bits of addresses in blocks other than the first.
 
     Args:
         swizzle: of the matrix, 128, 64, 32 or 0 bytes; tiles start at multiples of 8 times that.
