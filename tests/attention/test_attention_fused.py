@@ -33,6 +33,7 @@ def planner():
 
 
 @pytest.mark.each_alone(paired=True, in_pairs=True)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("direction", BOTH)
 @pytest.mark.parametrize("name", CASES)
