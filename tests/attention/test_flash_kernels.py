@@ -278,7 +278,7 @@ CASES = {
 FORWARD_CASES = {"wide": lambda: Case((1, 1, 1, 70, 130, 256), causal=True)}
 
 
-@pytest.mark.sampled(98, simulated=4)
+@pytest.mark.sampled(98, simulated=2)
 @pytest.mark.parametrize("name", {**CASES, **FORWARD_CASES})
 def test_results_and_gradients(hopper, name):
     case = {**CASES, **FORWARD_CASES}[name]()
