@@ -211,7 +211,7 @@ def backward_order(
             64 queries lie as the kernel's threads have them: 64 columns, then 8 columns, then four numbers of a thread.
     """
     spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "backward"), problem.shape
-    grid = rows_of(keys) * batch * kv_heads
+    grid = rows_of(keys), kv_heads, batch
     parameters = (
         _map(problem, q, heads, queries, ROWS), _map(problem, k, kv_heads, keys, BLOCK),
         _map(problem, v, kv_heads, keys, BLOCK, 1), _map(problem, dout, heads, queries, ROWS, 1),
@@ -219,7 +219,7 @@ def backward_order(
         AddressOf(prepared), AddressOf(dq), *_elements(problem.operands),
         *_elements(tuple([view for _, view in problem.gradients])), *_rest(problem), *scales(problem),
     )  # fmt: skip
-    return TensorOrder(spec, device, (grid, 1, 1), (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
+    return TensorOrder(spec, device, grid, (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
 
 
 def prepare_order(
