@@ -257,7 +257,7 @@ def exact_gradients(case, out):
 
 CASES = {
     "soft-cap": lambda: Case((1, 2, 2, 70, 70, 64), F16, score=cap),
-    "full": lambda: Case((1, 2, 1, 70, 200, 64)),
+    "full": lambda: Case((1, 4, 2, 70, 200, 64)),
     "causal": lambda: Case((1, 1, 1, 200, 200, 128), causal=True),
     "alibi of whole positions": lambda: Case(
         (1, 2, 1, 70, 140, 64), score=alibi, operands=[normal((1, 2, 1, 1))], is_real=False
