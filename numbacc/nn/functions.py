@@ -83,6 +83,11 @@ class GateBefore(NamedTuple):
         """Return gate(a) b."""
         return gating.forward(x, self.kind, gate="first")
 
+    def backward(self, dy: Array, x: Any) -> Sequence[Any]:
+        """Return the gradient of x, which overwrites x."""
+        u = value_of(x)
+        return (gating.backward(dy, u, self.kind, gate="first", out=u),)
+
     def again(self, dy: Array, x: Any) -> tuple[Sequence[Any], Array]:
         """Return the gradient of x, which overwrites x, and the result of `forward`, which overwrites dy."""
         u = value_of(x)
@@ -147,9 +152,9 @@ def embedding(tokens: Any, weight: Any) -> Any:
     return record(elementwise.take(value_of(weight), tokens, axis=0), (weight,), backward)
 
 
-def norm(x: Any, kind: NormBefore) -> Any:
-    """Normalize rows."""
-    return record(kind.forward(value_of(x)), (x, *kind.inputs), lambda dy: kind.backward(dy, x))
+def applied(before: NormBefore | GateBefore, x: Any) -> Any:
+    """Return the result of a norm or a gate, which is kept for the backward pass."""
+    return record(before.forward(value_of(x)), (x, *before.inputs), lambda dy: before.backward(dy, x))
 
 
 def split_heads(x: Any, heads: int, kv_heads: int) -> tuple[Any, Any, Any]:
