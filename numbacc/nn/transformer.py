@@ -164,10 +164,7 @@ class Attention(Module):
         if isinstance(qkv, Variable) or self.mask != "causal":
             raise OptionError('a cache needs mask="causal", and no tape that records')
         batch, length, _ = qkv.shape
-        x = qkv.reshape((batch, length, self.heads + 2 * self.kv_heads, self.head))
-        if tables is not None:
-            rotated = x[:, :, : self.heads + self.kv_heads]
-            elementwise.rope(rotated, *tables, out=rotated)
+        x = functions.rotated_heads(qkv, self.heads, self.kv_heads, tables)
         q, k, v = functions.split_heads(x, self.heads, self.kv_heads)
         keys, values, filled = cache.update(self, k, v)
         options: dict[str, Any] = {"layout": "BSHD"}

@@ -138,11 +138,16 @@ def test_gradients(place, name, target, monkeypatch):
 def test_dtypes_and_gradients_that_are_summed(place, dtype):
     """Gradients in narrow dtypes are near exact ones; in float32 buffers they add up without rounding to the dtype."""
     rng, half = np.random.default_rng(3), dtypes.dtype(dtype)
-    model, exact = (nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), Residual(nn.GatedMLP(8, 8))) for _ in range(2))
+    model, exact = (
+        nn.Sequential(
+            nn.Conv(8, 8, (3,), padding=1, layout="NWC"), nn.Linear(8, 8), nn.LayerNorm(8), Residual(nn.GatedMLP(8, 8))
+        )
+        for _ in range(2)
+    )
     model.initialize(dtype, seed=1, gradient_dtype="float32")
     exact.initialize("float64")
     exact.load_state_dict(model.state_dict())
-    values = rng.standard_normal((6, 8)).astype(half)
+    values = rng.standard_normal((2, 3, 8)).astype(half)
 
     def narrow(shape):
         return weights(shape).astype(half)
