@@ -388,8 +388,10 @@ class _Comparison:
     def _add_torch(self, name: str, weights: dict[str, Any], mode: str | None) -> None:
         torch = self._torch
         torch.compiler.reset()
-        # Garbage that is freed later would make the peak above the memory of now too small.
+        # What is freed later would make the peak above the memory of now too small: garbage, and cuBLAS's workspaces of all
+        # streams, which `reduce-overhead` frees.
         gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
         base = torch.cuda.memory_allocated()
         made = ByTorch(torch, self._config, weights, "bfloat16", mode)
