@@ -388,8 +388,8 @@ class _Comparison:
     def _add_torch(self, name: str, weights: dict[str, Any], mode: str | None) -> None:
         torch = self._torch
         torch.compiler.reset()
-        # What is freed later would make the peak above the memory of now too small: garbage, and cuBLAS's workspaces of all
-        # streams, which `reduce-overhead` frees.
+        # What is freed later would make the peak above the memory of now too small: garbage, and cuBLAS's workspaces of
+        # all streams, which `reduce-overhead` frees.
         gc.collect()
         torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
