@@ -335,14 +335,12 @@ class LossPlan(SeveralPlan[Result]):
         self._options = ignored, smoothing
         self._reduction, self.with_stats = reduction, with_stats
         self._own = own = self._own_outs(x, target, (*(outs or ()), None, None)[:2])
-        each = _in_rows(x, axis, reduction)
-        first = own[0] if each == reduction else None
+        each, rest = _in_rows(x, axis, reduction)
+        first = own[0] if rest == "none" else None
         self._rows = loss_rows(x, places, axis, each, ignored, smoothing, with_stats, (first, own[1]))
-        #: The plan that follows `_rows`, if any.
         self._end: tuple[Plan, ...] = ()
         if self._rows is not None:
-            if each != reduction:
-                self._end = ends((self._rows.outputs[0], places), own[0], reduction, ignored)
+            self._end = ends((self._rows.outputs[0], places), own[0], rest, ignored)
             plans: tuple[Plan, ...] = (self._rows, *self._end)
             results = (plans[-1].outputs[0], *self._rows.outputs[1:])
         else:
@@ -552,13 +550,11 @@ class LossAndGradientPlan(SeveralPlan[Result]):
         options = axis, reduction, ignored, smoothing
         self._forward = LossPlan(x, target, *options, True, None if loss is None else (loss, None))
         self._backward = LossGradientPlan(dloss, x, target, self._forward.outputs[1], *options, dx, "dloss")
-        places, own, each = _expanded(target, axis), self._forward.own_loss, _in_rows(x, axis, reduction)
+        places, own, (each, rest) = _expanded(target, axis), self._forward.own_loss, _in_rows(x, axis, reduction)
         self._rows = loss_and_gradient_rows(
-            x, places, self._backward.factor, axis, each, ignored, smoothing, own if each == reduction else None, dx
+            x, places, self._backward.factor, axis, each, ignored, smoothing, own if rest == "none" else None, dx
         )
-        self._end: tuple[Plan, ...] = ()
-        if self._rows is not None and each != reduction:
-            self._end = ends((self._rows.outputs[1], places), own, reduction, ignored)
+        self._end = () if self._rows is None else ends((self._rows.outputs[1], places), own, rest, ignored)
         rows = () if self._rows is None else (*self._backward.share, self._rows, *self._end)
         super().__init__(
             "elementwise.cross_entropy_and_gradient",
@@ -698,11 +694,11 @@ _ROWS, _SHORT_ROW = 512, 8192
 _TOTAL_BYTES, _ROW_BYTES = 2**26, 2**13
 
 
-def _in_rows(x: Layout, axis: int, reduction: str) -> str:
-    """Return the reduction of the kernel of rows: "none" if so many rows are reduced faster by another kernel."""
-    nbytes = x.shape[axis] * x.itemsize
-    rows = prod(x.shape) // max(x.shape[axis], 1)
-    return "none" if rows * min(nbytes, _ROW_BYTES) > _TOTAL_BYTES else reduction
+def _in_rows(x: Layout, axis: int, reduction: str) -> tuple[str, str]:
+    """Return the reduction of the kernel of rows, and that of a kernel that follows: one of them is "none"."""
+    rows = prod(x.shape) // x.shape[axis]
+    are_many = rows * min(x.shape[axis] * x.itemsize, _ROW_BYTES) > _TOTAL_BYTES
+    return ("none", reduction) if are_many else (reduction, "none")
 
 
 class RowReducePlan(ReducePlan[Result]):
