@@ -19,7 +19,7 @@ import numpy as np
 from numba import types
 
 from . import atomics, functions, half, warps
-from .intrinsics import is_opaque, is_scalar, scalar_function
+from .intrinsics import is_opaque, is_scalar, mark, scalar_function
 from .loops import hide_trips
 from .source import Source, is_device, own, plain
 from .syntax import (
@@ -515,8 +515,8 @@ class Normalize(ast.NodeTransformer):
         """Rewrite a call of a function that is not CUDA's."""
         func, line = node.func, node.lineno
         target = self.known(func)
-        if hasattr(target, "numbacc_board"):
-            return self.on_board(node, target.numbacc_board)
+        if (how := mark(target, "numbacc_board")) is not None:
+            return self.on_board(node, how)
         if is_device(target):
             return self.device(node, target)
         if isinstance(func, ast.Attribute) and is_opaque(target):  # a scalar function of `numbacc.device`
@@ -662,7 +662,7 @@ class Normalize(ast.NodeTransformer):
                 return True
             shadowed = isinstance(n, ast.Name) and n.id in local
             value = None if path or shadowed else inner.meaning(n)
-            if hasattr(value, "numbacc_board"):
+            if mark(value, "numbacc_board") is not None:
                 return True
             if is_device(value):
                 below, value_line = Source(value), getattr(n, "lineno", inner.line)

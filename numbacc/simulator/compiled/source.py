@@ -20,7 +20,7 @@ from numba.core.errors import NumbaError
 
 from ...errors import UnsupportedError
 from . import half
-from .intrinsics import is_opaque, on_cpu
+from .intrinsics import is_opaque, mark, on_cpu
 from .syntax import PREFIX, assignment, expression, named, stored, walk
 
 #: Names that a kernel may have imported from numba.cuda one by one.
@@ -63,7 +63,7 @@ def own(value: Any) -> Any:
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, (types.Type, type)):
         return value
-    if type(value).__name__ in ("_Intrinsic", *_DISPATCHERS) or hasattr(value, "numbacc_twin"):
+    if type(value).__name__ in ("_Intrinsic", *_DISPATCHERS) or mark(value, "numbacc_twin") is not None:
         return on_cpu(value)
     if any(base.__name__ == "Type" and ".types" in base.__module__ for base in type(value).__mro__):
         twin = getattr(types, str(value), None)
