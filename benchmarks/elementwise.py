@@ -184,5 +184,11 @@ def _host(report: Report, torch: Any) -> None:
         ("multiply(x, 2.0, out=)", lambda: elementwise.multiply(x, 2.0, out=out), lambda: torch.mul(tx, 2.0, out=tout)),
     ):
         add_host_times(report, {name: (0.8, ours)}, {"torch": theirs}, "64 x 64 float32")
+    # The arrays are torch's own.
+    for name, ours, theirs in (
+        ("add(t, u, out=)", lambda: elementwise.add(tx, ty, out=tout), lambda: torch.add(tx, ty, out=tout)),
+        ("add(t, u)", lambda: elementwise.add(tx, ty), lambda: torch.add(tx, ty)),
+    ):
+        add_host_times(report, {name: (1.2, ours)}, {"torch": theirs}, "64 x 64 float32 tensors")
     add_host_times(report, {"x + y": (None, lambda: x + y)}, {"torch": lambda: tx + ty}, "64 x 64 float32")
     add_host_times(report, {"x * 2": (None, lambda: x * 2)}, {"torch": lambda: tx * 2}, "64 x 64 float32")

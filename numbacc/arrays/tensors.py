@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -74,6 +75,23 @@ def check(obj: Any, name: str) -> None:
     ):
         if found:
             raise DTypeError(f"{name} {what}; numbacc reads memory as it is: pass {remedy}")
+
+
+def guard_of(tensors: Sequence[Any]) -> Callable[..., bool] | None:
+    """Return a function that compares as many tensors with these in one step, without keeping them.
+
+    It is torch's own: it compares the class, dispatch keys, dtype, device, shape, strides, and whether gradients are
+    recorded. Return None if torch does not have it, if two tensors are one object, or if not all are plain tensors
+    without gradients.
+    """
+    kinds = [kind_of(each.__class__) for each in tensors]
+    if not all(kind is not None and kind.plain for kind in kinds) or any(each.requires_grad for each in tensors):
+        return None
+    if len({*map(id, tensors)}) < len(tensors):
+        return None
+    guards = getattr(sys.modules["torch"]._C._dynamo.guards, "TensorGuards", None)
+    guard = guards and guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+    return guard if guard and guard(*tensors) else None
 
 
 @lru_cache(maxsize=4096)

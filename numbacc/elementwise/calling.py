@@ -13,7 +13,9 @@ from ..plan.cache import PlanCache, functions_of
 from ..plan.calls import PlannedCall
 from ..runtime.streams import handle_of
 
-plans = PlanCache(lambda make, *arguments: make(*arguments), count=4096)
+#: (function, whether `out` is None) -> what ran the last call with torch's tensors.
+last_of_tensors: dict[tuple[Any, bool], Any] = {}
+plans = PlanCache(lambda make, *arguments: make(*arguments), count=4096, forget=last_of_tensors.clear)
 cache_info, cache_clear, cache_limit = functions_of(plans, "numbacc.elementwise")
 
 #: Argument or error -> its description in the docstrings of the table's functions.

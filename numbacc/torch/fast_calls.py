@@ -43,7 +43,6 @@ __all__ = [
 _empty: Any = torch.Tensor.new_empty_strided
 #: (shape, strides, dtype) -> a new tensor on the current GPU. It is None if torch does not have the function.
 _allocate_here: Any = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
-current_device: Any = getattr(torch._C, "_cuda_getDevice", None)
 _empty_like: Any = torch.empty_like
 #: Compares tensors with those that it was made for. It is None if torch does not have the class.
 _Guards: Any = getattr(torch._C._dynamo.guards, "TensorGuards", None)
@@ -480,7 +479,7 @@ def runner(
             plan.run(lights[:count], lights[count:], True, stream, words)
 
     names: dict[str, Any] = {
-        "new": new, "allocate": _allocate_here, "current_device": current_device, "index": index,
+        "new": new, "allocate": _allocate_here, "index": index,
         "raw_stream": raw_stream, "foreign": foreign, "stream_of": stream_of, "chosen": plan.chosen,
         "scalars": scalars, "others": scalars[1:], "run_again": run_again,
         "held": workspace.held, "clear": plan.clear,
@@ -530,11 +529,12 @@ def _run_lines(signature: Signature, numbers: Sequence[int], lead: int, count: i
             "    if block is None or direct.launch(stream, block.address, addresses, words):",
             "        run_again(addresses, stream, words)",
         ]
+    fresh = [f"    {made} = new(t{lead})"]
+    if _allocate_here is not None:
+        # It allocates on the current GPU.
+        fresh = [f"    {made} = {allocated}", "    if y0.get_device() != index:", f"    {fresh[0]}"]
     return [
-        f"    if {'True' if _allocate_here is None else 'current_device() != index'}:",
-        f"        {made} = new(t{lead})",
-        "    else:",
-        f"        {made} = {allocated}",
+        *fresh,
         "    stream = raw_stream(index)",
         "    if stream and stream not in foreign:",
         f"        stream_of(t{lead}.device)",

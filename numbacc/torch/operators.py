@@ -369,6 +369,9 @@ def _apply(title: str, forward: Callable[..., Any], backward: Callable[..., Any]
         members: attributes of `ctx`.
     """
     functions = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    # Each recorded call looks it up, which takes less time where it is found first.
+    if (usual := getattr(torch.autograd.Function, "setup_context", None)) is not None:
+        functions["setup_context"] = staticmethod(usual)
     function: Any = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(functions))
     # `Function.apply` itself looks for functorch, which `__call__` has done: that takes a tenth of a recorded call.
     # torch's `apply` of the backward pass looks for another function, too.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import mixed
 import numpy as np
 import pytest
+from conftest import refused
 from gpu_work import Slow, poison
 from mixed import DTYPES, SHAPE, expected, hosts, put, run
 from skips import skip_if
 from threads import run_threads
 
 import numbacc
+from numbacc import elementwise as ew
 from numbacc.base.dispatch import has_gpu, simulated
 from numbacc.runtime import device as runtime
 
@@ -61,6 +63,48 @@ def test_torchs_tensors_of_several_dtypes(torch):
     torch.cuda.synchronize()
     run(made, tensors, out, -1.5)
     np.testing.assert_array_equal(numbacc.asnumpy(numbacc.asarray(out)), expected(given, -1.5))
+
+
+def test_what_differs_from_the_last_call_with_torchs_tensors(torch):
+    """Calls like the last one skip checks. Other layouts, addresses, gradients, streams and captures are noticed."""
+    flat = torch.randn(33 * 65 + 1, device="cuda")
+    x, y = flat[:-1].view(33, 65), torch.randn(33, 65, device="cuda")
+    out = torch.empty_like(x)
+
+    def check(a, b, target, **where):
+        target.fill_(torch.nan)
+        assert ew.add(a, b, out=target, **where) is target
+        torch.cuda.synchronize()
+        assert torch.equal(target, a + b)
+
+    moved = flat[1:].view(33, 65)
+    pairs = [(x, y), (x, y), (moved, y), (y, x), (x.T, y.T), (x[:, ::2], y[:, ::2]), (x.double(), y.double()), (x, y)]
+    pairs += [(x[:5], y[:5]), (x, y[:1]), (x, x), (x[:0], y[:0]), (x, y)]
+    for a, b in pairs:
+        for _ in range(2):
+            check(a, b, torch.empty_like(torch.add(a, b)))
+            np.testing.assert_array_equal(numbacc.asnumpy(ew.add(a, b)), (a + b).cpu().numpy())
+    wanted = x + y
+    assert torch.equal(ew.add(x, y, out=x), wanted)
+    refused(numbacc.LayoutError, "overlaps", run=lambda: ew.add(x, y, out=moved))
+    refused(numbacc.DTypeError, "resolve_neg", run=lambda: ew.add(torch._neg_view(x), y, out=out))
+    x.requires_grad_()
+    for options in ({}, {"out": out}):
+        refused(numbacc.DTypeError, "detach", run=lambda options=options: ew.add(x, y, **options))
+    with torch.no_grad():
+        check(x, y, out)
+    x = x.detach()
+    side, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(side):
+        for _ in range(2):
+            check(x, y, out, stream=side)
+        with torch.cuda.graph(graph, stream=side):
+            ew.add(x, y, out=out, stream=side)
+        y.mul_(2)
+        graph.replay()
+        side.synchronize()
+        assert torch.equal(out, x + y)
+    check(x, y, out)
 
 
 @skip_if(simulated() or not has_gpu() or runtime.device_count() < 2, "two gpus")
