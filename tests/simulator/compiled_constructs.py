@@ -379,8 +379,7 @@ def grids_that_synchronize():
     @cuda.jit
     def kernel(x, y):
         s = cuda.shared.array(32, int64)
-        grid = cuda.cg.this_grid()
-        k = cuda.threadIdx.x + 8 * cuda.threadIdx.y
+        k, grid = cuda.threadIdx.x + 8 * cuda.threadIdx.y, cuda.cg.this_grid()
         block = cuda.blockIdx.x + 3 * cuda.blockIdx.y
         i = 32 * block + k
         mine = x[i]

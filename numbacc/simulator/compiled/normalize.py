@@ -168,6 +168,8 @@ class Normalize(ast.NodeTransformer):
             if path == "cuda.cg.this_grid":
                 self.grids.add(s.targets[0].id)
                 return []
+        if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Tuple) and isinstance(s.value, ast.Tuple):
+            self.without_grids(s.targets[0], s.value)
         if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and self.source.path(s.value.func) in _STORES:
             array, index, value = self.positional(s.value, "array", "i", "value")
             s = ast.copy_location(ast.Assign([element(array, index, ast.Store())], value), s)
@@ -183,6 +185,14 @@ class Normalize(ast.NodeTransformer):
         if isinstance(s, ast.Assign) and isinstance(s.targets[0], (ast.Tuple, ast.List)):
             return self.unpacked(s, s.targets[0].elts, s.value)
         return [s]
+
+    def without_grids(self, target: ast.Tuple, value: ast.Tuple) -> None:
+        """Replace `cuda.cg.this_grid()` in `i, grid = cuda.grid(1), cuda.cg.this_grid()` by a number."""
+        for k, (name, each) in enumerate(zip(target.elts, value.elts, strict=False)):
+            is_grid = isinstance(each, ast.Call) and self.source.path(each.func) == "cuda.cg.this_grid"
+            if is_grid and isinstance(name, ast.Name) and len(target.elts) == len(value.elts):
+                self.grids.add(name.id)
+                value.elts[k] = ast.copy_location(ast.Constant(0), each)
 
     def decided(self, test: ast.expr) -> bool | None:
         """Return the value of a condition that bools of globals or of a closure decide; None of others."""
