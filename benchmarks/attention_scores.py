@@ -132,10 +132,11 @@ def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: boo
         works[False]["cuDNN"] = partial(attention.forward, *arrays, **more, out=(theirs, others))
         works[True]["cuDNN"] = partial(gradients, dy, *arrays, theirs, others, mask=more["mask"], out=own)
     if not quick and report.wants(_name(found, False, "flex"), _name(found, True, "flex")):
+        from torch._functorch import config
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
         # A backward pass that is repeated must keep its buffers.
-        torch._functorch.config.donated_buffer = False
+        config.donated_buffer = False
         block_mask = None if found.mask is None else create_block_mask(found.mask, None, None, length, length)
         flex, leaves = (
             torch.compile(flex_attention, dynamic=False),
