@@ -77,6 +77,11 @@ def _all(torch: Any) -> list[Scores]:
     ]  # fmt: skip
 
 
+def _name(found: Scores, is_backward: bool, peer: str) -> str:
+    direction = "backward" if is_backward else "forward"
+    return f"score functions, {direction} {'x'.join(map(str, SHAPE))} {found.name}, over {peer}"
+
+
 def _exact(torch: Any, found: Scores, arrays: list[Any], do: Any) -> list[Any]:
     """Return o, dq, dk and dv of the last head, by torch in float64."""
     b, h, length = arrays[0].shape[0] - 1, arrays[0].shape[1] - 1, arrays[0].shape[2]
@@ -98,7 +103,9 @@ def run(report: Report, *, quick: bool = False) -> None:
     if torch is None:
         return
     for found in _all(torch):
-        if report.wants(found.name):
+        if report.wants(
+            *[_name(found, is_backward, peer) for is_backward in (False, True) for peer in ("cuDNN", "flex")]
+        ):
             _measure(report, torch, found, 10 if quick else 30, quick)
 
 
@@ -124,9 +131,12 @@ def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: boo
         own = gradients(dy, *arrays, theirs, others, mask=more["mask"])
         works[False]["cuDNN"] = partial(attention.forward, *arrays, **more, out=(theirs, others))
         works[True]["cuDNN"] = partial(gradients, dy, *arrays, theirs, others, mask=more["mask"], out=own)
-    if not quick:
+    if not quick and report.wants(_name(found, False, "flex"), _name(found, True, "flex")):
+        from torch._functorch import config
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+        # A backward pass that is repeated must keep its buffers.
+        config.donated_buffer = False
         block_mask = None if found.mask is None else create_block_mask(found.mask, None, None, length, length)
         flex, leaves = (
             torch.compile(flex_attention, dynamic=False),
@@ -140,7 +150,6 @@ def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: boo
     errors = [float((one - two).norm() / two.norm()) for one, two in zip(results, exact, strict=True)]
     for is_backward, own_works in works.items():
         times = gpu_ms(own_works, repeats=repeats)
-        direction = "backward" if is_backward else "forward"
         error = max(errors[1:]) if is_backward else errors[0]
         tflops = 4e-9 * batch * heads * length**2 * found.left * width * (2.5 if is_backward else 1) / times["ours"]
         for peer in own_works:
@@ -153,7 +162,7 @@ def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: boo
                 "bound": bounds[is_backward], "holds": right and ratio <= bounds[is_backward] + RESOLUTION,
             }  # fmt: skip
             report.add(
-                name=f"{direction} {'x'.join(map(str, SHAPE))} {found.name}, over {peer}",
+                name=_name(found, is_backward, peer),
                 ms=times["ours"], tflops=tflops, error=error, right=right, ratio=ratio, peers={peer: times[peer]},
                 algorithm=plan.info.algorithm, **aim,
             )  # fmt: skip

@@ -45,7 +45,7 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 def keep(new: dict[str, Any], subject: str, results: Path = RESULTS) -> Path:
     """Write new results into the file of their subject and card, and return its path."""
-    card = new["gpu"].split()[1].lower()
+    card = new["gpu"].split()[1].lower() if new["gpu"] else "cpu"
     path = stored(subject, card, results)
     everything = new if path is None else merged(json.loads(path.read_text()), new)
     day = new["date"]

@@ -108,7 +108,8 @@ PANELS = [
 #: The name and colour of each line, and the beginnings of its figures' names.
 LINES = [
     ("numbacc", "#4c78a8", ("numbacc", "sharded", "replicated")),
-    ("torch DistributedDataParallel", "#f58518", ("torch, compiled", "torch DistributedDataParallel")),
+    ("torch DistributedDataParallel", "#f58518", ("torch, compiled", "torch DistributedDataParallel, compiled")),
+    ("torch DistributedDataParallel in a graph", "#e45756", ("torch DistributedDataParallel in a graph",)),
     ("torch FSDP2", "#54a24b", ("torch FSDP2",)),
 ]
 _WIDTH, _HEIGHT = 330, 180
@@ -141,9 +142,11 @@ def scaling_svg() -> str:
             'font-weight="bold"',
         )
     ]
-    for k, (line, colour, _) in enumerate(LINES):
-        parts.append(f'<rect x="{16 + 230 * k}" y="34" width="14" height="10" fill="{colour}"/>')
-        parts.append(text(36 + 230 * k, 44, line))
+    x = 16
+    for line, colour, _ in LINES:
+        parts.append(f'<rect x="{x}" y="34" width="14" height="10" fill="{colour}"/>')
+        parts.append(text(x + 20, 44, line))
+        x += 40 + 7 * len(line)
     most = max(count for points in found.values() for count in points)
     measured = [each for each in PANELS if len(found.get((*each[:2], "numbacc"), ())) > 1]
     for number, (model, scaling, title) in enumerate(measured):
@@ -158,9 +161,9 @@ def scaling_svg() -> str:
         parts.append(f'<path d="M{at(0, 0)}L{at(most, most)}" stroke="gray" stroke-dasharray="3 3"/>')
         for count in (1, 2, 4, 8):
             if count <= most:
-                x, y = at(count, count).split(",")
-                parts.append(text(float(x), top + _HEIGHT + 16, str(count), 'text-anchor="middle" font-size="11"'))
-                parts.append(text(left - 6, float(y) + 4, str(count), 'text-anchor="end" font-size="11"'))
+                across, down = map(float, at(count, count).split(","))
+                parts.append(text(across, top + _HEIGHT + 16, str(count), 'text-anchor="middle" font-size="11"'))
+                parts.append(text(left - 6, down + 4, str(count), 'text-anchor="end" font-size="11"'))
         parts.append(text(left + _WIDTH / 2, top + _HEIGHT + 32, "GPUs", 'text-anchor="middle" font-size="11"'))
         for line, colour, _ in LINES:
             points = sorted(found.get((model, scaling, line), {}).items())

@@ -43,11 +43,11 @@ class Config(NamedTuple):
     inner: int
     rate: float
 
-    def model(self) -> nn.Transformer:
+    def model(self, checkpointing: bool | str = False) -> nn.Transformer:
         """Return the model, without its buffers."""
         return nn.Transformer(
             self.vocabulary, width=self.width, layers=self.layers, heads=self.heads, kv_heads=self.kv_heads,
-            length=self.length, inner=self.inner,
+            length=self.length, inner=self.inner, checkpointing=checkpointing,
         )  # fmt: skip
 
 
@@ -71,8 +71,8 @@ def _batches(config: Config) -> list[Any]:
 class ByModules:
     """The step by `numbacc.nn`."""
 
-    def __init__(self, config: Config, dtype: str):
-        self.model = config.model().initialize(dtype, tune=True)
+    def __init__(self, config: Config, dtype: str, checkpointing: bool | str = False):
+        self.model = config.model(checkpointing).initialize(dtype, tune=True)
         self.optimizer = nn.AdamW(self.model, config.rate, beta1=_BETA1, beta2=_BETA2, weight_decay=_DECAY)
 
     def step(self, tokens: Any, target: Any) -> Any:
@@ -114,15 +114,15 @@ class ByHand:
         h2 = elementwise.rms_norm(y, w[at + "mlp_norm"])
         u = _product(h2, w[at + "mlp.up"])
         z = gated.forward(u, "swiglu", gate="first")
-        return _product(z, w[at + "mlp.down"], c=y, beta=1.0), (x, h, qkv, o, stats, rows, y, h2, u)
+        return _product(z, w[at + "mlp.down"], c=y, beta=1.0), (x, h, qkv, o, stats, rows, y, h2, u, z)
 
     def _layer_backward(self, i: int, d: Any, kept: tuple[Any, ...]) -> None:
         """Replace d, the gradient of the layer's result, by that of its argument."""
         c, w, g, at = self.config, self.w, self.g, f"layers.{i}."
-        x, h, qkv, o, stats, rows, y, h2, u = kept
+        x, h, qkv, o, stats, rows, y, h2, u, z = kept
         dz = _product(d, w[at + "mlp.down"].T)
-        du, z = gated.backward_and_forward(dz, u, "swiglu", gate="first", out=(u, dz))
         _product(z.T, d, out=g[at + "mlp.down"])
+        du = gated.backward(dz, u, "swiglu", gate="first", out=u)
         dh2 = _product(du, w[at + "mlp.up"].T)
         _product(h2.T, du, out=g[at + "mlp.up"])
         _norm_backward(dh2, y, w[at + "mlp_norm"], d, g[at + "mlp_norm"])
@@ -148,8 +148,7 @@ class ByHand:
             kept.append(saved)
         h = elementwise.rms_norm(x, w["norm"])
         logits = _product(h, w["head"]).reshape((*target.shape, c.vocabulary))
-        loss, stats = elementwise.cross_entropy(logits, target, return_stats=True)
-        elementwise.cross_entropy_backward(1.0, logits, target, stats=stats, out=logits)
+        loss, _ = elementwise.cross_entropy_and_gradient(logits, target, out=(None, logits))
         dlogits = logits.reshape((len(x), -1))
         dh = _product(dlogits, w["head"].T)
         _product(h.T, dlogits, out=g["head"])
@@ -246,9 +245,17 @@ def torch_model(torch: Any, config: Config, weights: dict[str, Any], dtype: Any,
 class ByTorch:
     """The step by torch: bfloat16 parameters with float32 copies and torch's fused AdamW, or all in float32."""
 
-    def __init__(self, torch: Any, config: Config, weights: dict[str, Any], dtype: str, mode: str | None = None):
+    def __init__(
+        self,
+        torch: Any,
+        config: Config,
+        weights: dict[str, Any],
+        dtype: str,
+        mode: str | None = None,
+        device: str = "cuda",
+    ):
         self._torch = torch
-        model = torch_model(torch, config, weights, getattr(torch, dtype))
+        model = torch_model(torch, config, weights, getattr(torch, dtype), device)
         self._params = list(model.parameters())
         self._is_narrow = dtype == "bfloat16"
         self._masters = [p.detach().float().clone() for p in self._params] if self._is_narrow else self._params
@@ -258,7 +265,9 @@ class ByTorch:
             {"params": [m for m in self._masters if (m.ndim > 1) == decays], "weight_decay": _DECAY * decays}
             for decays in (True, False)
         ]
-        self._optimizer = torch.optim.AdamW(groups, lr=config.rate, betas=(_BETA1, _BETA2), fused=True, capturable=True)
+        self._optimizer = torch.optim.AdamW(
+            groups, lr=config.rate, betas=(_BETA1, _BETA2), fused=True, capturable=device == "cuda"
+        )
         self._call = torch.compile(model, mode=mode) if mode else model
         self._marks = mode == "reduce-overhead"
 
@@ -326,11 +335,11 @@ class _Comparison:
         }
         host = self._batches[0]
         tokens, target = (numbacc.asarray(np.ascontiguousarray(each)) for each in (host[:, :-1], host[:, 1:]))
-        for name, kind in (("by hand", ByHand), ("ours", ByModules)):
-            self._add_ours(name, kind, tokens, target)
-        ours = self._kept[-1]
-        table = self._by_function(ours, tokens, target)
-        hand = self._by_function(self._kept[0], tokens, target)
+        makers = {"by hand": ByHand, "ours": ByModules}
+        made = {name: self._add_ours(name, maker, tokens, target) for name, maker in makers.items()}
+        for again in ("gates", "norms"):
+            self._add_ours(f"ours, {again} again", partial(ByModules, checkpointing=again), tokens, target)
+        hand, table = (self._by_function(each, tokens, target) for each in made.values())
         torch = self._torch
         self._tokens, self._target = (
             torch.from_numpy(each).cuda() for each in (host[:, :-1].copy(), host[:, 1:].copy())
@@ -353,39 +362,48 @@ class _Comparison:
             first = next(iter(str(error).strip().splitlines()), "")
             self._missing[name] = f"{type(error).__name__}: {first[:160]}"
 
-    def _add_ours(self, name: str, kind: Any, tokens: Any, target: Any) -> None:
+    def _add_ours(self, name: str, maker: Callable[..., Any], tokens: Any, target: Any) -> Any:
+        gc.collect()
         numbacc.current_stream().synchronize()
         numbacc.peak_memory(reset=True)
         before = numbacc.peak_memory()
-        made = kind(self._config, "bfloat16")
+        made = maker(self._config, "bfloat16")
         losses = []
-        for batch in self._batches:
+        for k, batch in enumerate(self._batches):
             tokens[...], target[...] = batch[:, :-1].copy(), batch[:, 1:].copy()
             losses.append(made.step(tokens, target))
+            if k == 0:  # the first step measures algorithms
+                numbacc.current_stream().synchronize()
+                numbacc.peak_memory(reset=True)
         self._losses[name] = np.array([float(numbacc.asnumpy(each)) for each in losses])
         self._peaks[name] = (numbacc.peak_memory() - before) / 2**30
-        self._kept.append(made)
         launch, loss = _captured(made, tokens, target)
         self._kept += [loss, made]
         self._works[name] = launch
-        self._works[f"{name}, no graph"] = lambda: made.step(tokens, target)
+        if "again" not in name:
+            self._works[f"{name}, no graph"] = lambda: made.step(tokens, target)
+        return made
 
     def _torch_losses(self, made: ByTorch) -> Any:
         losses = []
-        for batch in self._batches:
+        for k, batch in enumerate(self._batches):
             for to, given in ((self._tokens, batch[:, :-1]), (self._target, batch[:, 1:])):
                 to.copy_(self._torch.from_numpy(given.copy()))
             losses.append(made.step(self._tokens, self._target).clone())
+            if k == 0:  # the first step compiles
+                self._torch.cuda.synchronize()
+                self._torch.cuda.reset_peak_memory_stats()
         return np.array([float(each) for each in losses])
 
     def _add_torch(self, name: str, weights: dict[str, Any], mode: str | None) -> None:
         torch = self._torch
         torch.compiler.reset()
-        # Garbage that is freed later would make the peak above the memory of now too small.
+        # What is freed later would make the peak above the memory of now too small: garbage, and cuBLAS's workspaces of
+        # all streams, which `reduce-overhead` frees.
         gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
         base = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
         made = ByTorch(torch, self._config, weights, "bfloat16", mode)
         self._losses[name] = self._torch_losses(made)
         self._peaks[name] = (torch.cuda.max_memory_allocated() - base) / 2**30

@@ -84,19 +84,22 @@ def in_parts(count, examples=_EXAMPLES):
     return mark
 
 
+#: Files whose tests take up to two minutes: they run whole files, compile many kernels, or run notebooks.
+LONGEST = ("test_simulator", "test_compiled_own", "test_notebooks")
+
+
 @pytest.hookimpl(tryfirst=True, wrapper=True)
 def pytest_collection_modifyitems(config, items):
-    """Sort `test_simulator` to the front, mark combinations of parameters as slow, and leave some tests out.
+    """Sort the longest tests to the front, mark combinations of parameters as slow, and leave some tests out.
 
-    `test_simulator` runs whole files, so no worker must start it when others are done. A case of `each_alone` is slow
-    if it differs from the first in more than one parameter, and earlier cases have all its values. With
-    `each_alone(paired=True)`, and in the simulator, the parameters change together: the fast cases are the few that
-    have each value once. If that leaves more cases than `sampled` says, or in the simulator more than two, so many of
-    them are fast, spread evenly. With `each_alone(in_pairs=True)`, and in the simulator, a slow case runs only if it
-    has two values that no other case has together; the rest are marked `repeated`. Tests that would be skipped are left
-    out.
+    No worker must start one of `LONGEST` when others are done. A case of `each_alone` is slow if it differs from the
+    first in more than one parameter, and earlier cases have all its values. With `each_alone(paired=True)`, and in the
+    simulator, the parameters change together: the fast cases are the few that have each value once. If that leaves more
+    cases than `sampled` says, or in the simulator more than two, so many of them are fast, spread evenly. With
+    `each_alone(in_pairs=True)`, and in the simulator, a slow case runs only if it has two values that no other case has
+    together; the rest are marked `repeated`. Tests that would be skipped are left out.
     """
-    items.sort(key=lambda item: item.path.stem != "test_simulator")
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     tests = defaultdict(list)
     for item in items:
         if hasattr(item, "callspec"):

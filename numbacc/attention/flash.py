@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from ..runtime.launch_order import AddressOf
 from ..runtime.streams import stream
 from .masks import band_of
 from .problem import AttentionProblem
-from .score_functions import FusedScore, band_function, depends_on, named_mask
+from .score_functions import FusedScore, ScoreFunction, Scoring, band_function, depends_on, named_mask
 from .staging import Array, Stage, Unchecked, packed, unpacked
 
 #: True lets the simulator run the kernels, too. That takes seconds for a few tiles.
@@ -39,11 +40,16 @@ _MOST, _MOST_BLOCKS = 2**30, 2**16
 _MOST_BITS = 2**27
 
 
+@lru_cache(maxsize=1)
+def _without_functions() -> Scoring:
+    return Scoring(ScoreFunction(None, None, False), ())
+
+
 def runs(problem: AttentionProblem) -> bool:
     """Return whether the flash kernels compute a problem."""
-    scoring, found, call = problem.call.scoring, problem.geometry, problem.call
+    scoring, found, call = problem.call.scoring or _without_functions(), problem.geometry, problem.call
     is_backward = call.direction == "backward"
-    if scoring is None or call.direction not in launch.HEAD_DIMS or problem.options.dropout:
+    if call.direction not in launch.HEAD_DIMS or problem.options.dropout:
         return False
     if not (simulates_kernels or not simulated()) or runtime().capability(problem.inputs["q"].device) != (9, 0):
         return False
@@ -89,9 +95,8 @@ class Flash:
 
     def __init__(self, stage: Stage):
         problem = self._problem = stage.problem
-        scoring = problem.call.scoring
-        assert scoring is not None
-        self._stage, self._scoring, self._found = stage, scoring, problem.geometry
+        self._stage, self._found = stage, problem.geometry
+        self._scoring = problem.call.scoring or _without_functions()
         self._is_backward = problem.call.direction == "backward"
         self._band, self._parts = self._functions()
         self._arrays: list[Array] = []

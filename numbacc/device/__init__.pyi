@@ -188,6 +188,8 @@ def mbarrier_arrive(mbarrier: int) -> None:
     """Arrive at an mbarrier."""
 def mbarrier_arrive_cluster(mbarrier: int, rank: int) -> None:
     """Arrive at the mbarrier that has this address in block number `rank` of the cluster."""
+def mbarrier_arrive_cluster_relaxed(mbarrier: int, rank: int) -> None:
+    """Arrive at the mbarrier of block number `rank` as `mbarrier_arrive_cluster` does, but publish no writes."""
 def mbarrier_arrive_expect_tx(mbarrier: int, nbytes: int) -> None:
     """Arrive at an mbarrier, whose phase is complete only when `nbytes` more bytes have arrived, too."""
 def mbarrier_expect_tx(mbarrier: int, nbytes: int) -> None:
@@ -325,33 +327,33 @@ def warp_scan(function: Callable[..., Any], x: Any) -> Any:
 def warp_uniform(x: int) -> int:
     """Return the value of the warp's first thread, so that the compiler knows it is the same for the whole warp."""
 def wgmma_bf16(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
 ) -> Fragment:
     """Begin a warpgroup's sums + A B^T of bfloat16 factors and float32 sums, as one wgmma group; return the sums."""
 def wgmma_descriptor(swizzle: int = 128, leading: int = 16, stride: int = 1024) -> int:
     """Return the descriptor of a matrix at shared address 0, as int64. Add `address >> 4` of the matrix to it."""
 def wgmma_e4m3(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
 ) -> Fragment:
     """Begin a product of float8_e4m3fn factors and float32 sums, as `wgmma_bf16` does; both `trans` are 0."""
 def wgmma_e5m2(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
 ) -> Fragment:
     """Begin a product of float8_e5m2 factors and float32 sums, as `wgmma_bf16` does; both `trans` are 0."""
 def wgmma_f16(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
 ) -> Fragment:
     """Begin a product of float16 factors and float32 sums, as `wgmma_bf16` does."""
 def wgmma_s8(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
 ) -> Fragment:
     """Begin a product of int8 factors and int32 sums, as `wgmma_bf16` does; both `trans` are 0."""
 def wgmma_tf32(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
 ) -> Fragment:
     """Begin a product of float32 factors without their lowest 13 bits, as `wgmma_bf16` does; both `trans` are 0."""
 def wgmma_u8(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int,
 ) -> Fragment:
     """Begin a product of uint8 factors and int32 sums, as `wgmma_bf16` does; both `trans` are 0."""
 def wgmma_wait_group(sums: Fragment, pending: int) -> Fragment:

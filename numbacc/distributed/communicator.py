@@ -167,7 +167,7 @@ class Communicator(NotCopied):
             >>> numbacc.distributed.init().all_reduce(np.arange(3), "max")
             array([0, 1, 2])
         """
-        call = _Collective(self, "all_reduce", x, stream, op)
+        call = _Collective(self, "all_reduce", x, stream, _checked(op))
         return call.run(call.own.shape, out, self._all_reduce)
 
     def reduce_scatter(self, x: Array, op: str = "sum", *, out: Array | None = None, stream: Any = None) -> Array:
@@ -190,7 +190,7 @@ class Communicator(NotCopied):
             >>> numbacc.distributed.init().reduce_scatter(np.arange(4.0))
             array([0., 1., 2., 3.])
         """
-        call = _Collective(self, "reduce_scatter", x, stream, op)
+        call = _Collective(self, "reduce_scatter", x, stream, _checked(op))
         return call.run(call.part_shape(), out, self._reduce_scatter)
 
     def all_gather(self, x: Array, *, out: Array | None = None, stream: Any = None) -> Array:
@@ -425,6 +425,13 @@ class Communicator(NotCopied):
 _BYTES = 1
 
 
+def _checked(op: str) -> str:
+    """Return the name of a reduction, or raise OptionError."""
+    if op not in _OPS:
+        raise OptionError(f"op={shown(op)} is unknown; the operations are {', '.join(_OPS)}")
+    return op
+
+
 class _Collective:
     """One call of an operation: its checked arguments.
 
@@ -442,8 +449,6 @@ class _Collective:
         self, team: Communicator, name: str, x: Any, stream: Any, op: str | None, more: str = "", *, argument: str = "x"
     ):
         self._team, self.handle = team, handle_of(stream)
-        if op is not None and op not in _OPS:
-            raise OptionError(f"op={shown(op)} is unknown; the operations are {', '.join(_OPS)}")
         self.x = operands.as_input(x, argument, self.handle)
         self.own = operands.layout_of(self.x)
         dtypes.info(self.own.dtype, argument)

@@ -5,7 +5,8 @@ the server notices at once when a process dies, and tells the others. Messages a
 
 A connection reports the death of a process at once, and TCP's keepalive reports that of a host after seconds. Both do
 not depend on the Python threads of a rank. A process that hangs is noticed by its number of calls: each rank reports
-this number, and rank 0 ends the run if one rank has made fewer calls than another for too long.
+this number, and rank 0 ends the run if one rank has made fewer calls than another for too long. Calls with arrays and
+calls that wait for all ranks count separately, so ranks that wait in calls of different kinds are noticed, too.
 """
 
 from __future__ import annotations
@@ -108,9 +109,10 @@ class _Client:
         self.done = False
         #: The number of its last call.
         self.calls = 0
-        #: The number of all calls that it has made. While another rank has made more: this number, and since when.
-        self.made = 0
-        self.behind: tuple[int, float] | None = None
+        #: The numbers of calls with arrays, and of calls of `gather`, that it has made. While another rank has made
+        #: more of one kind: these numbers, and since when.
+        self.made: tuple[int, ...] = (0, 0)
+        self.behind: tuple[tuple[int, ...], float] | None = None
 
 
 class Server(NotCopied, threading.Thread):
@@ -179,18 +181,20 @@ class Server(NotCopied, threading.Thread):
             if len(values) == self._ranks.world_size:
                 del self._gathered[message["key"]]
                 self._tell({"kind": "gathered", "key": message["key"], "values": [values[k] for k in sorted(values)]})
+            else:
+                self._check_pending()
         elif kind == "call":
             client.calls = message["number"]
             self._compare(client.rank, message["number"], message["text"])
             self._check_pending()
         elif kind == "made":
-            client.made, self._limit = int(message["number"]), float(message["limit"])
+            client.made, self._limit = tuple(message["numbers"]), float(message["limit"])
             client.connection.sendall(pack({"kind": "heard"}))
         elif kind == "failed":
             client.done = True
             self._report(client.rank, message["text"])
         elif kind == "done":
-            client.done, client.made = True, int(message["number"])
+            client.done, client.made = True, tuple(message["numbers"])
             self._check_pending()
             self._left()
 
@@ -230,21 +234,28 @@ class Server(NotCopied, threading.Thread):
             if waiting:
                 text, rank, _ = self._calls[min(waiting)]
                 self._report(rank, f"rank {rank} called {text}, and rank {client.rank} has already ended")
+            for values in self._gathered.values():
+                if client.done and client.rank not in values:
+                    self._report(client.rank, f"it has already ended, and rank {min(values)} waits for all ranks")
 
     def _check_behind(self) -> None:
         """Report a rank that has made fewer calls than another one for too long."""
         if self._limit is None or len(self._clients) < self._ranks.world_size:
             return
-        first = max(self._clients.values(), key=lambda client: client.made)
+        most = [max(numbers) for numbers in zip(*(each.made for each in self._clients.values()), strict=True)]
         now = time.monotonic()
         for client in self._clients.values():
-            if client.made == first.made:
+            lacking = [k for k, number in enumerate(client.made) if number < most[k]]
+            if not lacking:
                 client.behind = None
             elif client.behind is None or client.behind[0] != client.made:
                 client.behind = client.made, now
             elif now - client.behind[1] > self._limit:
-                why = "it has ended" if client.done else "it hangs, or it works alone for longer than call_timeout"
+                why = "it hangs, waits in another call, or works alone for longer than call_timeout"
+                if client.done:
+                    why = "it has ended"
                 client.done = True  # nobody waits for it
+                first = next(each for each in self._clients.values() if each.made[lacking[0]] == most[lacking[0]])
                 self._report(
                     client.rank, f"it has not made a call that rank {first.rank} made {self._limit:g} s ago: {why}"
                 )
@@ -347,6 +358,8 @@ class Control(NotCopied):
         self._noticed = False
         #: Called after another rank has failed, in a new thread.
         self.on_failure: list[Callable[[], None]] = []
+        #: Called when this rank is done.
+        self.on_finish: list[Callable[[], None]] = []
         self._aborting: threading.Thread | None = None
         #: True if this process ends before a failure is known: nothing is to be aborted any more.
         self._left = False
@@ -422,16 +435,16 @@ class Control(NotCopied):
         def report() -> None:
             self._heard = time.monotonic()
             while not (self._done or self.failure):
-                self.send(kind="made", number=self._number(), limit=limit)
+                self.send(kind="made", numbers=self._numbers(), limit=limit)
                 time.sleep(min(limit / 8, 10.0))
                 if time.monotonic() - self._heard > limit:
                     self._ended(0, f"it has not answered for {limit:g} s: it hangs")
 
         threading.Thread(target=report, name="numbacc.distributed calls", daemon=True).start()
 
-    def _number(self) -> int:
-        """Return the number of calls that this rank has made."""
-        return self._made() + self._gathers
+    def _numbers(self) -> tuple[int, int]:
+        """Return the numbers of calls with arrays, and of `gather`, that this rank has made."""
+        return self._made(), self._gathers
 
     def send(self, **message: Any) -> None:
         """Send a message to the server. A broken connection is noticed by the watching thread."""
@@ -471,7 +484,9 @@ class Control(NotCopied):
             self._left = not self.failure
         if not self._done:
             self._done = True
-            self.send(kind="done", number=self._number())
+            self.send(kind="done", numbers=self._numbers())
+            for function in self.on_finish:
+                function()
         last = None
         while self._server is not None and not self._server.empty.wait(0.2):
             if last is None and (self._broken or self.failure):

@@ -240,6 +240,17 @@ script.py calls numbacc.distributed.init() to find the other processes.
 """
 
 
+#: Signals of job managers and closed terminals, which end the launcher and its processes.
+_STOPS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+def _stop(number: int, _: object) -> None:
+    # Once: a second signal must not interrupt the end of the processes.
+    for each in _STOPS:
+        signal.signal(each, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command `numbacc launch`, and return its exit status."""
     options: dict[str, str] = {}
@@ -259,6 +270,8 @@ def main(arguments: Sequence[str]) -> int:
         print("numbacc launch: processes, hosts and the host's rank are whole numbers")
         return 2
     numbers = {name: int(value) for name, value in options.items() if name != "address"}
+    for number in _STOPS:
+        signal.signal(number, _stop)
     try:
         return launch([sys.executable, *rest], address=options.get("address"), **numbers)
     except KeyboardInterrupt:

@@ -7,6 +7,7 @@ rounded once.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import selectors
 import socket
@@ -55,6 +56,7 @@ class Mesh(NotCopied):
         self._peers = self._connect(time.monotonic() + timeout)
         for connection in self._peers.values():
             connection.setblocking(False)
+        control.on_finish.append(self._finish)
 
     def _connect(self, deadline: float) -> dict[int, socket.socket]:
         """Connect to the ranks below this one, and accept those above."""
@@ -77,6 +79,12 @@ class Mesh(NotCopied):
                 made.close()
         listener.close()
         return peers
+
+    def _finish(self) -> None:
+        """Let ranks that still wait for this one notice that nothing will come."""
+        for connection in self._peers.values():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
 
     # ------------------------------------------------------------ messages
 
@@ -111,12 +119,15 @@ class Mesh(NotCopied):
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            # The server tells why in a moment.
-            deadline = time.monotonic() + 5
+            # The server tells in a moment whether the rank has failed.
+            deadline = time.monotonic() + 2
             while time.monotonic() < deadline:
-                self._control.check()
+                if self._control.failure:
+                    raise RankError(self._control.notice()) from None
                 time.sleep(0.05)
-            raise RankError(f"the connection to rank {work.peer} broke: {error}") from None
+            raise RankError(
+                f"rank {self._rank} called {work.text}, and rank {work.peer} has already ended ({error})"
+            ) from None
         if not work.events:
             selector.unregister(connection)
         elif work.events != key.events:
@@ -158,7 +169,7 @@ class _Transfer:
     """The data to send to and receive from one rank, and the progress."""
 
     def __init__(self, text: str, peer: int, sent: Host | None, received: Host | None):
-        self.peer, self._text = peer, text
+        self.peer, self.text = peer, text
         name = text.encode()
         self._parts: list[memoryview] = []
         if sent is not None:
@@ -204,8 +215,8 @@ class _Transfer:
         assert self._target is not None
         nbytes, _ = _HEADER.unpack_from(header)
         text = header[_HEADER.size :].decode(errors="replace")
-        if text != self._text or nbytes != len(self._target):
-            raise ShapeError(f"the ranks make different calls: rank {self.peer} {text}, this rank {self._text}")
+        if text != self.text or nbytes != len(self._target):
+            raise ShapeError(f"the ranks make different calls: rank {self.peer} {text}, this rank {self.text}")
         self._checked = True
 
 

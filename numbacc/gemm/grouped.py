@@ -23,7 +23,7 @@ from .epilogue_plans import plans
 from .problem import NUMBER, TYPES
 from .product import matmul
 from .python_epilogue import PythonEpilogue, python_epilogue
-from .python_products import FusedKernel, epilogue_task, has_kernel, multiprocessors, operands_of, outs_of
+from .python_products import FusedKernel, card, epilogue_task, has_kernel, operands_of, outs_of
 
 
 def grouped(
@@ -207,7 +207,7 @@ class GroupedPlan(Plan[Any]):
             ),
             starts,
             self.device,
-            multiprocessors(self.device),
+            card(self.device),
         )  # fmt: skip
 
     def _make(self, key: Any, trial: Any) -> Any:

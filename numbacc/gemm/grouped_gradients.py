@@ -29,7 +29,7 @@ from .gradients import Results, parts_of
 from .grouped import _checked, _identity, grouped
 from .product import matmul
 from .python_epilogue import PythonEpilogue, python_epilogue
-from .python_products import FusedKernel, has_kernel, multiprocessors
+from .python_products import FusedKernel, card, has_kernel
 
 
 def grouped_backward(
@@ -233,7 +233,7 @@ class GroupSumsPlan(Plan[Any]):
             ),
             starts,
             self.device,
-            multiprocessors(self.device),
+            card(self.device),
         )  # fmt: skip
 
     def _make(self, key: Any, trial: Any) -> Any:

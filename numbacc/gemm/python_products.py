@@ -29,9 +29,18 @@ from ..base.layout import (
     same_layout,
     view,
 )
-from ..errors import DTypeError, LayoutError, OptionError, ShapeError, shown, unknown
+from ..errors import DTypeError, Error, LayoutError, OptionError, ShapeError, shown, unknown
 from ..kernels.elementwise.launch import MapTask
-from ..kernels.gemm.launch import KernelProduct, MatrixView, Tile, order_of, steps_of, tiles_for
+from ..kernels.gemm.launch import (
+    Card,
+    KernelProduct,
+    MatrixView,
+    Tile,
+    library_is_faster,
+    order_of,
+    steps_of,
+    tiles_for,
+)
 from ..kernels.gemm.spec import COLUMNS
 from ..kernels.reduce.functions import REDUCTIONS as REDUCTION_FORMULAS
 from ..kernels.reduce.launch import ReduceExecutable, ReduceTask
@@ -178,19 +187,24 @@ class EpiloguePlan(Plan[Result]):
             ends = tuple([addresses[k] % 16 for k in sorted(reduced)])
             addresses = [0 if k in reduced else address for k, address in enumerate(addresses)]
         starts = tuple([address % 16 for address in addresses])
-        return self.product._key((*addresses[:count], 0)), self.map._key((0, *addresses[count:])), starts, ends
+        plain = () if self._plain is None else self._plain._key((*addresses[:count], addresses[len(self.inputs)]))
+        return self.product._key((*addresses[:count], 0)), self.map._key((0, *addresses[count:])), starts, ends, plain
 
     def _make(self, key: Any, trial: Trial | None) -> Any:
-        product = self._kernel_product()
-        order = None if product is None else order_of(product, key[2], self.device, multiprocessors(self.device))
+        if self._plain is not None and (trial is None or simulated()):
+            return self._by_product(self._plain, key)
+        product, own = self._kernel_product(), card(self.device)
+        order = None if product is None else order_of(product, key[2], self.device, own)
         if order is None or product is None:
             return self._by_library(key, trial)
         if trial is None or simulated():
+            if not simulated() and library_is_faster(product, own):
+                return self._by_library(key, trial, "; numbacc's kernel should be slower")
             return self._by_kernel(order, key)
         tile = self._tuned(product, key, trial)
         if tile is None:
             return self._by_library(key, trial, "; numbacc's kernel is slower, as measured")
-        return self._by_kernel(order_of(product, key[2], self.device, multiprocessors(self.device), tile), key)
+        return self._by_kernel(order_of(product, key[2], self.device, own, tile), key)
 
     def _by_kernel(self, order: Any, key: Any) -> Any:
         """Return the kernel that computes everything."""
@@ -198,6 +212,29 @@ class EpiloguePlan(Plan[Result]):
         if any(self.call.reduces):
             return self._reducing(FusedKernel(order, usual, (), key[2]), key)
         return FusedKernel(order, usual, self.close, key[2])
+
+    @cached_property
+    def _plain(self) -> MatmulPlan | None:
+        """Return the library's product that is the only result, or None."""
+        call = self.call
+        if not call.epilogue.is_identity or call.product.has_beta or any(call.reduces):
+            return None
+        if self.empty or self.product._zeros:
+            return None
+        try:
+            return MatmulPlan(call.product._replace(out=self.outputs[0], out_dtype=None))
+        except Error:  # a layout or dtype that the library does not support
+            return None
+
+    def _by_product(self, plain: MatmulPlan, key: Any) -> Steps:
+        """Return the library's product, which is at least as fast as the kernel if the epilogue does nothing."""
+        count, every = len(self.product.inputs), len(self.inputs)
+        found = plain._make(key[4], None)
+        step = Step(_Part(found, slice(0, 2), self._usual), (*range(count), every), takes_scalars=True)
+        return Steps(
+            [step], Scratch(), self.close, lambda addresses: self._key(addresses) == key, backend=found.backend,
+            algorithm=found.algorithm, deterministic=found.deterministic,
+        )  # fmt: skip
 
     def _by_library(self, key: Any, trial: Trial | None, why: str = "") -> Steps:
         """Return the library's product, followed by an elementwise kernel.
@@ -228,10 +265,10 @@ class EpiloguePlan(Plan[Result]):
 
     def _tuned(self, product: KernelProduct, key: Any, trial: Trial) -> Tile | None:
         """Return the tile of the fastest kernel, measured once and kept on disk; None if the library is faster."""
-        count = multiprocessors(self.device)
-        tiles = tiles_for(product, count)
+        own = card(self.device)
+        tiles = tiles_for(product, own)
         #: kind -> tile; no tile for the library.
-        kinds = {(each.tall << 16 | each.wide, each.turns): each for each in tiles}
+        kinds = {(each.tall << 16 | each.wide, each.turns << 8 | each.cluster): each for each in tiles}
         fields = product._asdict()
         del fields["formula"]  # the epilogue's digest names it
         moved, kept = list(trial.addresses), []  # type: list[int], list[Any]
@@ -240,7 +277,7 @@ class EpiloguePlan(Plan[Result]):
             tile = kinds.get(algorithm.kind)
             made: Any = self._by_library(key, None)
             if tile is not None:
-                made = self._by_kernel(order_of(product, key[2], self.device, count, tile), key)
+                made = self._by_kernel(order_of(product, key[2], self.device, own, tile), key)
             for number, written in enumerate(self.outputs if not kept else (), len(self.inputs)):
                 nbytes, start = padded(trial.addresses[number], written.low, written.high)
                 kept.append(runtime().allocate(nbytes, self.device, trial.stream))
@@ -460,9 +497,12 @@ def has_kernel(device: int) -> bool:
     return (simulates_kernel or not simulated()) and runtime().capability(device) == (9, 0)
 
 
-def multiprocessors(device: int) -> int:
-    """Return the number of multiprocessors of a GPU."""
-    return 2 if simulated() else int(launcher_class().limits(device).multiprocessors)
+def card(device: int) -> Card:
+    """Return the model of a GPU."""
+    if simulated():
+        return Card(2)
+    count = int(launcher_class().limits(device).multiprocessors)
+    return Card(count, "H200" if "H200" in runtime().device_name(device) else "H100")
 
 
 class FusedKernel:

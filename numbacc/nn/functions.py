@@ -19,7 +19,7 @@ from ..elementwise.norms import rms_norm_backward_and_forward
 from ..errors import OptionError
 from ..gemm.layers import linear_gradients
 from .losses import linear_cross_entropy as loss_and_gradients
-from .tape import ArrayOrVariable, Variable, record, recording, value_of
+from .tape import ArrayOrVariable, Variable, record, recording, value_of, wrap
 
 #: The most bytes of logits that are kept for the backward pass, which is faster than chunks.
 _WHOLE = 2**30
@@ -82,6 +82,11 @@ class GateBefore(NamedTuple):
     def forward(self, x: Array) -> Array:
         """Return gate(a) b."""
         return gating.forward(x, self.kind, gate="first")
+
+    def backward(self, dy: Array, x: Any) -> Sequence[Any]:
+        """Return the gradient of x, which overwrites x."""
+        u = value_of(x)
+        return (gating.backward(dy, u, self.kind, gate="first", out=u),)
 
     def again(self, dy: Array, x: Any) -> tuple[Sequence[Any], Array]:
         """Return the gradient of x, which overwrites x, and the result of `forward`, which overwrites dy."""
@@ -147,14 +152,26 @@ def embedding(tokens: Any, weight: Any) -> Any:
     return record(elementwise.take(value_of(weight), tokens, axis=0), (weight,), backward)
 
 
-def norm(x: Any, kind: NormBefore) -> Any:
-    """Normalize rows."""
-    return record(kind.forward(value_of(x)), (x, *kind.inputs), lambda dy: kind.backward(dy, x))
+def applied(before: NormBefore | GateBefore, x: Any) -> Any:
+    """Return the result of a norm or a gate, which is kept for the backward pass."""
+    return record(before.forward(value_of(x)), (x, *before.inputs), lambda dy: before.backward(dy, x))
 
 
 def split_heads(x: Any, heads: int, kv_heads: int) -> tuple[Any, Any, Any]:
     """Return queries, keys and values, given the array (batch, length, heads + 2 kv_heads, d) that holds all."""
     return x[:, :, :heads], x[:, :, heads : heads + kv_heads], x[:, :, heads + kv_heads :]
+
+
+def rotated_heads(packed: Any, heads: int, kv_heads: int, tables: Any) -> Any:
+    """Return the array for `split_heads`, given (batch, length, (heads + 2 kv_heads) d), whose memory it shares.
+
+    Queries and keys are rotated in place by `tables`, unless these are None.
+    """
+    x = packed.reshape((*packed.shape[:2], heads + 2 * kv_heads, -1))
+    if tables is not None:
+        rotated = x[:, :, : heads + kv_heads]
+        elementwise.rope(rotated, *tables, out=rotated)
+    return x
 
 
 def attention(qkv: Any, heads: int, kv_heads: int, tables: Any, **options: Any) -> Any:
@@ -167,16 +184,12 @@ def attention(qkv: Any, heads: int, kv_heads: int, tables: Any, **options: Any) 
         options: of `attention.forward`, such as mask, bias and dropout. A bias has no gradient.
     """
     packed = value_of(qkv)
-    batch, length, _ = packed.shape
-    x = packed.reshape((batch, length, heads + 2 * kv_heads, -1))
-    if tables is not None:
-        rotated = x[:, :, : heads + kv_heads]
-        elementwise.rope(rotated, *tables, out=rotated)
-    parts = split_heads(x, heads, kv_heads)
+    x, flat = rotated_heads(packed, heads, kv_heads, tables), (*packed.shape[:2], -1)
+    parts, options = split_heads(x, heads, kv_heads), {"layout": "BSHD", **options}
     if recording() is None or not isinstance(qkv, Variable):
-        only: Any = attending.forward(*parts, layout="BSHD", **options)
-        return only.reshape((batch, length, -1))
-    o, saved = attending.forward(*parts, layout="BSHD", return_saved=True, **options)
+        only: Any = attending.forward(*parts, **options)
+        return only.reshape(flat)
+    o, saved = attending.forward(*parts, return_saved=True, **options)
 
     def backward(dy: Any) -> Sequence[Any]:
         dx = creation.empty_like(x)
@@ -186,7 +199,7 @@ def attention(qkv: Any, heads: int, kv_heads: int, tables: Any, **options: Any) 
             elementwise.rope_backward(rotated, *tables, out=rotated)
         return (dx.reshape(packed.shape),)
 
-    return record(o.reshape((batch, length, -1)), (qkv,), backward)
+    return record(o.reshape(flat), (qkv,), backward)
 
 
 def conv(x: Any, weight: Any, bias: Any, **options: Any) -> Any:
@@ -197,19 +210,14 @@ def conv(x: Any, weight: Any, bias: Any, **options: Any) -> Any:
     y, saved = convolution.forward(*given, value_of(bias), return_saved=True, **options)
 
     def backward(dy: Any) -> Sequence[Any]:
-        (out,), (adds,) = _destinations(weight)
-        fits = out is not None and out.dtype == dy.dtype
-        dw = convolution.backward_filter(saved, dy, out=out if fits else None, beta=1.0 if fits and adds else 0.0)
-        if out is not None and not fits:
-            if adds:
-                elementwise.add(out, dw, out=out)
-            else:
-                elementwise.copy(dw, out=out)
+        # The tape adds what cuDNN cannot add, to a buffer of another dtype.
+        before = weight.gradient if isinstance(weight, Variable) else None
+        (out,), (adds,) = _destinations(weight if before is not None and before.dtype == dy.dtype else None)
+        dw = convolution.backward_filter(saved, dy, out=out, beta=float(adds))
         dx = convolution.backward_data(dy, saved) if isinstance(x, Variable) else None
         channel = options["layout"].index("C")
         axes = tuple(axis for axis in range(dy.ndim) if axis != channel)
-        dbias = elementwise.sum(dy, axis=axes) if isinstance(bias, Variable) else None
-        return dx, dw if fits or out is None else out, dbias
+        return dx, dw, elementwise.sum(dy, axis=axes) if isinstance(bias, Variable) else None
 
     return record(y, (x, weight, bias), backward)
 
@@ -226,11 +234,7 @@ def cross_entropy(logits: Any, target: Any, **options: Any) -> ArrayOrVariable:
         >>> float(nn.cross_entropy(np.zeros((2, 4)), np.array([1, 3])).round(4))
         1.3863
     """
-    z = value_of(logits)
-    if recording() is None or not isinstance(logits, Variable):
-        return elementwise.cross_entropy(z, target, **options)
-    loss, saved = elementwise.cross_entropy(z, target, return_saved=True, **options)
-    return record(loss, (logits,), lambda dy: (elementwise.cross_entropy_backward(dy, saved),), takes_number=True)
+    return wrap(elementwise.cross_entropy)(logits, target, **options)
 
 
 def fused_cross_entropy(

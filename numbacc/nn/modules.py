@@ -342,7 +342,7 @@ class RMSNorm(Module):
         return functions.NormBefore(self.weight, None, self.eps)
 
     def __call__(self, x: Any) -> Any:
-        return functions.norm(x, self.before)
+        return functions.applied(self.before, x)
 
 
 class LayerNorm(Module):
@@ -361,7 +361,7 @@ class LayerNorm(Module):
         return functions.NormBefore(self.weight, self.bias, self.eps)
 
     def __call__(self, x: Any) -> Any:
-        return functions.norm(x, self.before)
+        return functions.applied(self.before, x)
 
 
 class GatedMLP(Module):
@@ -372,6 +372,8 @@ class GatedMLP(Module):
         kind: "swiglu", "geglu", "geglu_tanh", "reglu" or "glu".
         bias: whether the products have biases.
         std, out_std: standard deviations of the initial weights; 1/√width and 1/√inner by default.
+        recomputes: whether the backward pass computes the gate's result again, in the kernel of its gradient, so that
+            it is not kept until then.
 
     Example:
         >>> nn.GatedMLP(8, 16).initialize(device="cpu")(np.ones((3, 8), "float32")).shape
@@ -387,13 +389,16 @@ class GatedMLP(Module):
         bias: bool = False,
         std: float | None = None,
         out_std: float | None = None,
+        recomputes: bool = False,
     ):
         self.up, self.down = Linear(width, 2 * inner, bias, std=std), Linear(inner, width, bias, std=out_std)
-        self.kind = kind
+        self.kind, self.recomputes = kind, recomputes
 
     def __call__(self, x: Any, residual: Any = None, *, norm: Any = None) -> Any:
-        u = self.up(x, before=None if norm is None else norm.before)
-        return self.down(u, residual, before=functions.GateBefore(self.kind))
+        u, gate = self.up(x, before=None if norm is None else norm.before), functions.GateBefore(self.kind)
+        if self.recomputes:
+            return self.down(u, residual, before=gate)
+        return self.down(functions.applied(gate, u), residual)
 
 
 class Conv(Module):

@@ -164,10 +164,7 @@ class Attention(Module):
         if isinstance(qkv, Variable) or self.mask != "causal":
             raise OptionError('a cache needs mask="causal", and no tape that records')
         batch, length, _ = qkv.shape
-        x = qkv.reshape((batch, length, self.heads + 2 * self.kv_heads, self.head))
-        if tables is not None:
-            rotated = x[:, :, : self.heads + self.kv_heads]
-            elementwise.rope(rotated, *tables, out=rotated)
+        x = functions.rotated_heads(qkv, self.heads, self.kv_heads, tables)
         q, k, v = functions.split_heads(x, self.heads, self.kv_heads)
         keys, values, filled = cache.update(self, k, v)
         options: dict[str, Any] = {"layout": "BSHD"}
@@ -184,15 +181,16 @@ class Attention(Module):
 class TransformerLayer(Module):
     """A layer of a transformer: attention and a gated MLP, each after a norm, each with a residual connection.
 
-    With `recomputes`, the norms' results are not kept for the backward pass.
+    `recomputes` is what the backward pass computes again: "" (nothing), "gates", or "norms" (these, too).
     """
 
     def __init__(
-        self, width: int, inner: int, dropout: float, std: float, out_std: float, recomputes: bool, **attention: Any
+        self, width: int, inner: int, dropout: float, std: float, out_std: float, recomputes: str, **attention: Any
     ):
-        self.norm, self.attention = RMSNorm(width), Attention(width, std=std, out_std=out_std, **attention)
-        self.mlp_norm, self.mlp = RMSNorm(width), GatedMLP(width, inner, std=std, out_std=out_std)
-        self.dropout, self.recomputes = Dropout(dropout), recomputes
+        stds: dict[str, Any] = {"std": std, "out_std": out_std}
+        self.norm, self.attention = RMSNorm(width), Attention(width, **stds, **attention)
+        self.mlp_norm, self.mlp = RMSNorm(width), GatedMLP(width, inner, **stds, recomputes=bool(recomputes))
+        self.dropout, self.recomputes = Dropout(dropout), recomputes == "norms"
 
     def _part(self, layer: Any, norm: RMSNorm, x: Any, **options: Any) -> Any:
         """Return x + layer(norm(x)), with dropout."""
@@ -219,8 +217,8 @@ class Transformer(Module):
         inner: the length of the MLP's rows; 8/3 width by default, rounded up to a multiple of 64.
         tied: whether the output layer shares the embedding's table.
         dropout: the probability to drop elements of the layers' results.
-        checkpointing: what the backward pass computes again, to save memory: True for whole layers, "norms" for the
-            results of norms, which takes 0.5 to 2% of a step, or False.
+        checkpointing: what the backward pass computes again, to save memory: nothing (False), "gates" for the results
+            of the MLPs' gates, "norms" for these and the norms' results, or whole layers (True).
         std: the standard deviation of initial weights. Products before a residual connection have std / √(2 layers).
 
     Example:
@@ -247,9 +245,10 @@ class Transformer(Module):
     ):
         inner = -(-8 * width // 3 // 64) * 64 if inner is None else inner
         out_std = std * (2 * layers) ** -0.5
-        if checkpointing not in (False, True, "norms"):
-            raise OptionError(f'checkpointing={checkpointing!r}: it is False, True or "norms"')
-        self.length, self.checkpointing, recomputes = length, checkpointing is True, checkpointing == "norms"
+        if checkpointing not in (False, "gates", "norms", True):
+            raise OptionError(f'checkpointing={checkpointing!r}: it is False, "gates", "norms" or True')
+        self.length, self.checkpointing = length, checkpointing is True
+        recomputes = checkpointing if isinstance(checkpointing, str) else ""
         self.embedding = Embedding(vocabulary, width, std=std)
         self.layers = [
             TransformerLayer(

@@ -234,6 +234,7 @@ CASES |= {
 
 
 @pytest.mark.each_alone(paired=True)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("device", ["H200", "B200", "A100"])
 @pytest.mark.parametrize("name", CASES)
 def test_there_is_a_plan(planner, name, device):

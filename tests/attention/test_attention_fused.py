@@ -32,7 +32,8 @@ def planner():
     need_planning()
 
 
-@pytest.mark.each_alone(paired=True)
+@pytest.mark.each_alone(paired=True, in_pairs=True)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("direction", BOTH)
 @pytest.mark.parametrize("name", CASES)

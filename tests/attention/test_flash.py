@@ -15,7 +15,7 @@ from threads import run_threads
 
 import numbacc
 from numbacc import attention
-from numbacc.attention import flash
+from numbacc.attention import executables, flash
 from numbacc.base.dispatch import has_gpu, runtime, simulated
 
 
@@ -130,6 +130,46 @@ def test_a_call_in_the_simulator(hopper_place):
     call.case = case._replace(mask="causal")
     call.check()
     assert call.algorithms().startswith("flash")
+
+
+#: Calls without functions whose gradients the flash kernels compute, since sequences are short.
+SHORT = {
+    "causal": (large(mask="causal"), {}),
+    "no mask": (large(dtype=HALF, keys=256, groups=1), {}),
+    "smaller heads, BSHD": (large(width=40, value_width=24, mask="causal", groups=3), {"layout": "BSHD"}),
+    "bottom right": (large(mask="causal_bottom_right", dtype=HALF), {}),
+    "rows apart": (large(mask="causal"), {"layouts": ROWS}),
+    "misaligned": (large(), {"layouts": {name: {"margins": ((0, 0),) * 3 + ((1, 0),)} for name in ROWS}}),
+    "strided": (large(mask="causal"), {"layouts": {name: {"steps": (1, 1, -2, 1)} for name in (*ROWS, "stats")}}),
+}  # fmt: skip
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SHORT)
+def test_gradients_of_short_sequences(hopper_place, monkeypatch, name):
+    case, options = SHORT[name]
+    monkeypatch.setattr(executables, "_MANY", 0)
+    attention.cache_clear()
+    check_short(Call(hopper_place, case, **options))
+    attention.cache_clear()
+
+
+@pytest.mark.slow
+def test_short_sequences_in_the_simulator(hopper_place, monkeypatch):
+    case = small(batch=1, heads=1, groups=2, queries=70, keys=130, width=64, value_width=40, dtype=BFLOAT16)
+    monkeypatch.setattr(executables, "_MANY", 0)
+    attention.cache_clear()
+    check_short(Call(hopper_place, case._replace(mask="causal")))
+    attention.cache_clear()
+
+
+def check_short(call):
+    call.check()
+    o, stats = call.forward()
+    outs = call.results("dq", "dk", "dv")
+    given = {**call.keywords, "out": None if outs is None else tuple(each.view for each in outs)}
+    answer = attention.backward.plan(*call.views("do", "q", "k", "v"), o, stats, **given)
+    assert answer.info.algorithm.startswith("flash")
 
 
 # ---------------------------------------------------------------- masks and elements, against NumPy

@@ -257,7 +257,7 @@ def exact_gradients(case, out):
 
 CASES = {
     "soft-cap": lambda: Case((1, 2, 2, 70, 70, 64), F16, score=cap),
-    "full": lambda: Case((1, 2, 1, 70, 200, 64)),
+    "full": lambda: Case((1, 4, 2, 70, 200, 64)),
     "causal": lambda: Case((1, 1, 1, 200, 200, 128), causal=True),
     "alibi of whole positions": lambda: Case(
         (1, 2, 1, 70, 140, 64), score=alibi, operands=[normal((1, 2, 1, 1))], is_real=False
@@ -278,7 +278,7 @@ CASES = {
 FORWARD_CASES = {"wide": lambda: Case((1, 1, 1, 70, 130, 256), causal=True)}
 
 
-@pytest.mark.sampled(98, simulated=4)
+@pytest.mark.sampled(98, simulated=2)
 @pytest.mark.parametrize("name", {**CASES, **FORWARD_CASES})
 def test_results_and_gradients(hopper, name):
     case = {**CASES, **FORWARD_CASES}[name]()
@@ -329,8 +329,8 @@ def test_machine_code_of_forward(dim):
     if text is None:
         return
     assert len(re.findall(r"\bHGMMA\b", text)) == 2 * (dim // 16 + (8 if dim < 256 else 4))
-    # The loop over blocks of queries keeps a few integers in memory.
-    assert "USETMAXREG" in text and len(re.findall(r"\b(STL|LDL)\b", text)) <= 16
+    assert "USETMAXREG" in text and not re.search(r"\b(STL|LDL)\b", text)
+    assert text.count("RZ, !UPT") == 2, "sums of scores are not set to zero before the products"
     assert "UTMALDG" in text and "UTMASTG" in text
 
 

@@ -136,7 +136,7 @@ def image_of(x, swizzle, transposed=False):
     return image, leading, stride
 
 
-def wgmma_kernel(kind, n, steps, a_step, b_step, a_trans, b_trans, in_registers):
+def wgmma_kernel(kind, n, steps, a_step, b_step, a_trans, b_trans, in_registers, is_new):
     multiply = getattr(device, f"wgmma_{kind}")
     zero = 0 if KINDS[kind][1] is np.int32 else 0.0
     size = n // 2
@@ -157,6 +157,13 @@ def wgmma_kernel(kind, n, steps, a_step, b_step, a_trans, b_trans, in_registers)
             device.ld_shared_b32(at + 272),
         )  # fmt: skip
 
+    @device.function
+    def product(left, right):
+        if is_new:
+            return multiply(size, left, right, steps, a_step, b_step, a_trans, b_trans)
+        sums = device.fill_fragment(zero, size)
+        return multiply(sums, left, right, steps, a_step, b_step, a_trans, b_trans)
+
     @device.jit(reads="image", launch_bounds=128)
     def run(image, c, a, b):
         t, shared = cuda.threadIdx.x, device.dynamic_shared()
@@ -168,21 +175,16 @@ def wgmma_kernel(kind, n, steps, a_step, b_step, a_trans, b_trans, in_registers)
         device.fence_proxy_async()
         cuda.syncthreads()
         row, word = 16 * (t >> 5) + ((t & 31) >> 2), t & 3
-        sums = device.fill_fragment(zero, size)
         right = b + ((shared + ROOM) >> 4)
-        if in_registers:
-            left = registers_of(shared, row, word)
-            sums = multiply(sums, left, right, steps, a_step, b_step, a_trans, b_trans)
-        else:
-            sums = multiply(sums, a + (shared >> 4), right, steps, a_step, b_step, a_trans, b_trans)
-        sums = device.wgmma_wait_group(sums, 0)
+        left = registers_of(shared, row, word) if in_registers else a + (shared >> 4)
+        sums = device.wgmma_wait_group(product(left, right), 0)
         for k in range(size):
             c[row + k % 4 // 2 * 8, k // 4 * 8 + 2 * word + k % 2] = sums[k]
 
     return run
 
 
-def wgmma_case(kind, n, swizzle, a_trans=False, b_trans=False, in_registers=False, steps=None):
+def wgmma_case(kind, n, swizzle, a_trans=False, b_trans=False, in_registers=False, steps=None, is_new=False):
     size = np.dtype(KINDS[kind][0]).itemsize
     per_step = 32 // size
     steps = steps or max((swizzle or 64) // 32, 1)
@@ -198,7 +200,7 @@ def wgmma_case(kind, n, swizzle, a_trans=False, b_trans=False, in_registers=Fals
     a = device.wgmma_descriptor(128 if a_trans else swizzle, leading_a, stride_a)
     b = device.wgmma_descriptor(128 if b_trans else swizzle, leading_b, stride_b)
     c = poisoned((64, n), KINDS[kind][1])
-    kernel = wgmma_kernel(kind, n, steps, a_step, b_step, int(a_trans), int(b_trans), in_registers)
+    kernel = wgmma_kernel(kind, n, steps, a_step, b_step, int(a_trans), int(b_trans), in_registers, is_new)
     kernel[1, 128, None, 2 * ROOM](on_device(np.concatenate([left, right])), c, a, b)
     got, want = numbacc.asnumpy(c), x.astype(float) @ y.astype(float).T
     assert np.array_equal(got, want), (kind, n, swizzle, a_trans, b_trans, in_registers)
@@ -207,12 +209,12 @@ def wgmma_case(kind, n, swizzle, a_trans=False, b_trans=False, in_registers=Fals
 @pytest.mark.parametrize("kind", KINDS)
 def test_wgmma_of_each_kind(kind):
     wgmma_case(kind, 64, 128)
-    wgmma_case(kind, 8, 32, in_registers=True)
+    wgmma_case(kind, 8, 32, in_registers=True, is_new=True)
 
 
 @pytest.mark.parametrize("swizzle", [128, 64, 32, 0])
 def test_wgmma_of_each_layout(swizzle):
-    wgmma_case("bf16", 64, swizzle)
+    wgmma_case("bf16", 64, swizzle, is_new=True)
     wgmma_case("f16", 32, swizzle, in_registers=True, steps=1)
 
 

@@ -31,7 +31,9 @@ def together(size, folder, work, *, ranks=None, call_timeout=None):
             team._control.fail(repr(error))
             raise
         team._control._done = True
-        team._control.send(kind="done", number=team._control._number())
+        team._control.send(kind="done", numbers=team._control._numbers())
+        for function in team._control.on_finish:
+            function()
 
     # `init` sets the message of errors from outside for the one rank of a process. Here each thread is a rank.
     with pytest.MonkeyPatch.context() as patch:

@@ -114,6 +114,7 @@ def test_messages(tmp_path):
         frozen.flags.writeable = False
         for error, words, call in (
             (OptionError, "op='avg' is unknown; the operations are sum", lambda: team.all_reduce(x, "avg")),
+            (OptionError, "op=None is unknown", lambda: team.reduce_scatter(x, None)),
             (OptionError, "root=3", lambda: team.broadcast(x, 3)),
             (OptionError, "is this rank itself", lambda: team.send(x, team.rank)),
             (ShapeError, r"out has shape \(5,\); it must have shape \(6,\)", lambda: team.all_reduce(x, out=x[:5])),
@@ -160,6 +161,42 @@ def test_a_rank_that_hangs_is_named(tmp_path):
         assert time.monotonic() - start < 5
 
     together(SIZE, tmp_path, work, call_timeout=0.8)
+
+
+def test_ranks_in_different_calls_end(tmp_path):
+    """One waits for an array, and the others for all ranks: each has made as many calls."""
+
+    def work(team):
+        with pytest.raises(RankError, match=r"rank . of 3 has failed.*\n.*not made a call.*waits in another call"):
+            if team.rank == 1:
+                team.all_reduce(np.ones(3))
+            team.barrier()
+
+    together(SIZE, tmp_path, work, call_timeout=0.5)
+
+
+@pytest.mark.parametrize("ended", [0, 1])
+def test_calls_that_wait_for_a_rank_that_has_ended_well(tmp_path, ended):
+    """Without a limit of time: the end of the rank is known."""
+
+    def barrier(team):
+        if team.rank != ended:
+            with pytest.raises(
+                RankError, match=rf"rank {ended} of 3 .*\nit has already ended, and rank . waits for all"
+            ):
+                team.barrier()
+
+    def reduction(team):
+        if team.rank != ended:
+            # A rank that notices the end of the first one may end before another does.
+            with pytest.raises(RankError, match=r"rank . called all_reduce\(.*\), and rank . has already ended"):
+                team.all_reduce(np.ones(3))
+
+    for work in (barrier, reduction):
+        (tmp_path / work.__name__).mkdir()
+        start = time.monotonic()
+        together(SIZE, tmp_path / work.__name__, work)
+        assert time.monotonic() - start < 10
 
 
 def test_limits_of_calls():

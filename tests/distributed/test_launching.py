@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -69,6 +70,20 @@ def test_a_killed_rank_ends_all(tmp_path):
 def test_a_program_that_ends_well(tmp_path):
     status, out, errors, _ = run(tmp_path, "well", 3)
     assert (status, errors) == (0, "") and out.count("of 3 [3.0, 6.0, 9.0]\n") == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_launcher_ends_the_processes(tmp_path, number):
+    script = tmp_path / "waits.py"
+    script.write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n")
+    command = [sys.executable, "-m", "numbacc", "launch", "--processes=2", str(script)]
+    with subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True) as launcher:
+        found = [int(launcher.stdout.readline().split()[-1]) for _ in range(2)]
+        launcher.send_signal(number)
+        assert launcher.wait(20) == 128 + number
+    for process in found:
+        with pytest.raises(ProcessLookupError):
+            os.kill(process, 0)
 
 
 def test_variables(tmp_path, capfd):

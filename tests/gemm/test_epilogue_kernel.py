@@ -69,7 +69,8 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
     place = kernel_place
     (m, n, k), name, batch_a, batch_b, a_down, b_down, tile, outs = case
     turns = 1 if tile == (128, 256) or name == "float16" else 2
-    monkeypatch.setattr(launch, "TILES", ((*tile, turns),))
+    pairs = 1 if tile == (64, 128) else 2  # pairs of blocks share B, also where the second has no rows
+    monkeypatch.setattr(launch, "TILES", ((*tile, turns, pairs),))
     a, b = normal((*batch_a, m, k), name, 1), normal((*batch_b, k, n), name, 2)
     axes = lambda array: {"order": (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)}  # noqa: E731
     a_there = place.operand(a, **(axes(a) if a_down else {}))
@@ -100,9 +101,8 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
 
 
 def test_reductions_and_bytes(kernel_place, monkeypatch):
-    """Reductions of rows, and bytes of float8, by tiles in turns."""
+    """Reductions of rows, and bytes of float8, by pairs of blocks in turns, and by warpgroups with the most sums."""
     place = kernel_place
-    monkeypatch.setattr(launch, "TILES", ((64, 128, 2),))
     a, b = normal((150, 72), "bfloat16", 1), normal((72, 112), "bfloat16", 2)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     f = lambda x: (x, abs(x), x - 1.0, 0.5 * x)  # noqa: E731
@@ -112,14 +112,54 @@ def test_reductions_and_bytes(kernel_place, monkeypatch):
     ]
     given = {"epilogue": f, "reduce": (None, "max", "sum", None), "out": tuple(each.view for each in outs)}
     right = exact, np.abs(exact).max(-1, keepdims=True), (exact - 1).sum(-1, keepdims=True), 0.5 * exact
-    for second in (place.put(b), place.operand(b, order=(1, 0)).view):
+    columns = place.operand(b, order=(1, 0)).view
+    for tile, second in (((64, 128, 2, 2), place.put(b)), ((128, 192, 2), columns)):
+        monkeypatch.setattr(launch, "TILES", (tile,))
         found = gemm.matmul(place.put(a), second, **given)
         for out, each, wanted in zip(outs, found, right, strict=True):
             error = np.abs(place.get(each).astype(np.float64) - wanted).max()
             assert error <= ERRORS[each.dtype.name] * np.abs(wanted).max()
             out.assert_written_only()
-    info = gemm.matmul.plan(place.put(a), place.put(b), **given).info
-    assert info.algorithm.startswith("wgmma, tiles of 64 x 128") and info.algorithm.endswith("then reductions"), info
+        info = gemm.matmul.plan(place.put(a), second, **given).info.algorithm
+        assert info.startswith(f"wgmma, tiles of {tile[0]} x {tile[1]}") and info.endswith("then reductions"), info
+
+
+def test_plain_products_run_in_the_library(kernel_place):
+    """A function that returns the sum itself; with C, or a result that the library lacks, the kernel computes it."""
+    place = kernel_place
+    a, b = normal((24, 64), "bfloat16", 1), normal((64, 32), "bfloat16", 2)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    given = [place.put(a), place.put(b)]
+    c, out = place.put(normal((24, 32), "float32", 3)), place.empty((24, 32), dtypes.dtype("bfloat16"))
+    for more, fused in (({}, False), ({"c": c, "beta": 1.0}, True), ({"out_dtype": "float8_e5m2"}, True)):
+        info = gemm.matmul.plan(*given, epilogue=lambda x: x, **more).info
+        assert info.algorithm.startswith("wgmma") == fused, (more, info)
+    found = gemm.matmul(*given, epilogue=lambda x: x, alpha=0.5, out=out.view)
+    assert np.abs(place.get(found).astype(np.float64) - 0.5 * exact).max() <= 8e-3 * np.abs(exact).max()
+    out.assert_written_only()
+    assert not place.get(gemm.matmul(*given, epilogue=lambda x: x, alpha=0.0)).any()
+
+
+def test_the_choice_of_tiles_and_of_the_library(monkeypatch):
+    """The measured costs of an H100: few tiles and long sums run in the library."""
+
+    def product(m, n, k, operands=()):
+        views = [launch.MatrixView(j, "bfloat16", 2, steps) for j, steps in enumerate(((2 * k, 2), (2, 2 * n)))]
+        out = launch.MatrixView(2, "bfloat16", 2, (2 * n, 2))
+        return launch.KernelProduct((m, n), k, *views, None, (), operands, (out,), 0, 1, None)
+
+    card = launch.Card(132)
+    row, column = launch.MatrixView(3, "bfloat16", 2, (0, 2)), launch.MatrixView(4, "float32", 4, (4, 0))
+    whole = row._replace(steps=(1024, 2))
+    best = {shape: launch.tiles_for(product(*shape), card)[0] for shape in ((4096, 4096, 4096), (8192, 8192, 512))}
+    assert best[4096, 4096, 4096] == (128, 256, 1, 1) and best[8192, 8192, 512] == (128, 192, 2, 1)
+    for operands, fits in (((row, column), True), ((row, row), False), ((whole,), False)):
+        assert ((128, 192, 2, 1) in launch.tiles_for(product(512, 512, 512, operands), card)) == fits
+    chosen = [launch.library_is_faster(product(*shape), card) for shape in ((777, 11008, 4096), (4096, 4096, 4096))]
+    assert chosen == [True, False]
+    assert not launch.library_is_faster(product(777, 11008, 4096), card._replace(name="H200"))
+    monkeypatch.setattr(launch, "TILES", ((64, 64, 2, 2),))  # not measured
+    assert not launch.library_is_faster(product(777, 11008, 4096), card)
 
 
 def test_layouts_that_the_kernel_does_not_support(kernel_place):
@@ -229,10 +269,10 @@ def test_machine_code():
         return 0.5 * (x + b) * (1 + math.erf((x + b) * math.sqrt(0.5)))
 
     formula = python_epilogue(gelu).formula((True,))
-    for tile, operand, turns in (((128, 256), "row", 1), ((64, 256), "whole", 2)):
+    for tile, operand, turns, cluster in (((128, 256), "row", 1, 2), ((64, 256), "whole", 2, 1)):
         spec = GemmSpec(
             dtype="bfloat16", a_down=False, b_down=True, tile=tile, formula=formula, operands=((operand, "bfloat16"),),
-            outs=(("bfloat16", True),), turns=turns,
+            outs=(("bfloat16", True),), turns=turns, cluster=cluster,
         )  # fmt: skip
         with warnings.catch_warnings(), pretending((9, 0)):
             warnings.simplefilter("error")
@@ -241,6 +281,7 @@ def test_machine_code():
         assert code.startswith(b"\x7fELF")
         assert ptx.count("wgmma.mma_async") == 4 and ptx.count("wgmma.wait_group") == 2 and "__local_depot" not in ptx
         assert ptx.count("cp.async.bulk.tensor.3d.global") == 4  # a store for 64 columns
+        assert "arrive.release.cluster.shared" not in ptx  # a fence of the whole GPU for each stage
 
 
 # ---------------------------------------------------------------- what only a GPU shows

@@ -107,7 +107,7 @@ def test_products_with_epilogues(place, report, monkeypatch):
         monkeypatch.setattr(gemm_epilogues, name, value)
     gemm_epilogues.run(report, quick=True)
     found = all_right(report)
-    assert len(found) == 5 and "grid: relu(x + b)^2 bfloat16 24x16x8" in found
+    assert len(found) == 6 and "grid: relu(x + b)^2 bfloat16 24x16x8" in found
 
 
 def test_elementwise(place, report):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 
 import numpy as np
 import pytest
-from skips import skip_if
+from skips import skip, skip_if
 
 import numbacc
 from numbacc import train
 from numbacc.__main__ import main
 from numbacc.base import dispatch
 from numbacc.base.dispatch import simulated
+from numbacc.runtime import device as runtime
 
 #: A model that makes a step in milliseconds.
 SMALL = {
@@ -88,6 +90,20 @@ def test_command(tmp_path, capsys):
     assert "going on after step 30" in capsys.readouterr().out
     assert main([*command, "--layers", "2"]) == 1
     assert "was written with --layers 1" in capsys.readouterr().err
+
+
+def test_two_processes_train_as_one(tmp_path, capfd):
+    """`--gpus 2` starts two processes, which share each batch; without GPUs they train on NumPy."""
+    if numbacc.has_gpu() and runtime.device_count() < 2:
+        skip("two gpus")
+    curves = []
+    for gpus in ("1", "2"):
+        path = tmp_path / f"{gpus}.safetensors"
+        command = [*ARGUMENTS, "--dropout", "0", "--steps", "10", "--gpus", gpus, "--checkpoint", str(path)]
+        assert main(["train", *command]) == 0
+        assert ("2 processes" in capfd.readouterr().out) == (gpus == "2")
+        curves.append(json.loads(numbacc.load_metadata(path)["curve"]))
+    np.testing.assert_allclose(curves[1], curves[0], rtol=1e-5)
 
 
 def test_what_is_wrong(tmp_path, monkeypatch, capsys):

@@ -42,6 +42,14 @@ def place(request):
         yield
 
 
+@pytest.fixture
+def unoptimized():
+    """XLA compiles twice as fast where it leaves most optimizations out, on a CPU."""
+    jax.config.update("jax_disable_most_optimizations", jax.default_backend() == "cpu")
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 def close(found, wanted, error):
     assert found.shape == wanted.shape
     wanted = np.asarray(wanted, np.float64)
@@ -71,12 +79,14 @@ def test_gradients_are_those_of_differences(name, device):
 def test_results_are_those_of_jax(name, dtype, device):
     """JAX computes in float64, from the same rounded numbers; numbacc is compiled, and runs three times."""
     case, given = CASES[name], arrays(CASES[name], dtype)
-    ours = jax.jit(lambda *t: gradients(case.ours, t))
+    ours, wanted = jax.jit(lambda *t: gradients(case.ours, t)), None
     for _ in range(3):
         found = ours(*given)
         assert found[0].dtype == ("float32" if "cross_entropy" in name and dtype != "float64" else dtype)
-        slope = jnp.cos(jnp.arange(found[0].size, dtype=jnp.float64)).reshape(found[0].shape).astype(found[0].dtype)
-        wanted = gradients(case.theirs, [each.astype("float64") for each in given], slope)
+        if wanted is None:
+            slope = jnp.cos(jnp.arange(found[0].size, dtype=jnp.float64)).reshape(found[0].shape)
+            theirs = jax.jit(lambda slope, *t: gradients(case.theirs, t, slope))
+            wanted = theirs(slope.astype(found[0].dtype), *(each.astype("float64") for each in given))
         for k, (one, other) in enumerate(zip(found, wanted, strict=True)):
             close(one, other, (1 + bool(k)) * ERRORS[dtype])
         for one, x in zip(found[1:], given, strict=True):
@@ -85,44 +95,54 @@ def test_results_are_those_of_jax(name, dtype, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CASES)
-def test_without_jit(name, device):
+def test_without_jit(name, device, unoptimized):
     """Every operation is dispatched on its own."""
     case, given = CASES[name], arrays(CASES[name], "float32")
-    for one, other in zip(gradients(case.ours, given), gradients(case.theirs, given), strict=True):
+    wanted = jax.jit(lambda *t: gradients(case.theirs, t))(*given)
+    for one, other in zip(gradients(case.ours, given), wanted, strict=True):
         close(one, other, 2 * ERRORS["float32"])
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", CASES)
-def test_batches(name, device):
+def test_batches(name, device, unoptimized):
     """All arrays have a batch, or the first, or the last; in the gradients of a batch, and a batch of gradients."""
     case, given = CASES[name], arrays(CASES[name], "float64", (3,))
-    count = len(given)
-    every = tuple(range(count))
-    for chosen in dict.fromkeys(((*every,), (0,), (count - 1,))):
-        axes = tuple(0 if k in chosen else None for k in every)
-        here = [each if k in chosen else each[0] for k, each in enumerate(given)]
-        both = [jax.jit(lambda *t, f=f, a=axes: gradients(jax.vmap(f, a), t))(*here) for f in case[:2]]
-        for one, other in zip(*both, strict=True):
-            close(one, other, ERRORS["float64"])
-        slopes = [jax.vmap(jax.grad(lambda *t, f=f: jnp.sin(f(*t)).sum(), every), axes) for f in case[:2]]
-        for one, other in zip(slopes[0](*here), jax.jit(slopes[1])(*here), strict=True):
-            close(one, other, ERRORS["float64"])
+    every = tuple(range(len(given)))
+    batches = dict.fromkeys(((*every,), (0,), (len(given) - 1,)))
+    axes = [tuple(0 if k in chosen else None for k in every) for chosen in batches]
+
+    def pulled(f, *t):
+        given = [[x if k in chosen else x[0] for k, x in enumerate(t)] for chosen in batches]
+        return [gradients(jax.vmap(f, a), here) for a, here in zip(axes, given, strict=True)]
+
+    def slopes(f, *t):
+        """Return the gradients of each part of a batch."""
+        given = [[x if k in chosen else x[0] for k, x in enumerate(t)] for chosen in batches]
+        slope = jax.grad(lambda *t: jnp.sin(f(*t)).sum(), every)
+        return [jax.vmap(slope, a)(*here) for a, here in zip(axes, given, strict=True)]
+
+    wanted = jax.jit(lambda *t: (pulled(case.theirs, *t), slopes(case.theirs, *t)))(*given)
+    found = jax.jit(lambda *t: pulled(case.ours, *t))(*given), slopes(case.ours, *given)
+    for one, other in zip(*map(jax.tree.leaves, (found, wanted)), strict=True):
+        close(one, other, ERRORS["float64"])
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["gated", "linear, gelu", "attention, bias", "softmax", "cross_entropy", "layer_norm"])
-def test_batches_of_batches(name, device):
+def test_batches_of_batches(name, device, unoptimized):
     case, given = CASES[name], arrays(CASES[name], "float64", (2, 3))
-    found, wanted = (jax.vmap(jax.vmap(f, 1), 0)(*[jnp.moveaxis(g, 1, 2) for g in given]) for f in case[:2])
+    given = [jnp.moveaxis(each, 1, 2) for each in given]
+    found = jax.vmap(jax.vmap(case.ours, 1), 0)(*given)
+    wanted = jax.jit(jax.vmap(jax.vmap(case.theirs, 1), 0))(*given)
     close(found, wanted, ERRORS["float64"])
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["gated", "linear", "attention", "conv2d", "rms_norm", "cross_entropy"])
-def test_remat_and_scan(name, device):
+def test_remat_and_scan(name, device, unoptimized):
     case, given = CASES[name], arrays(CASES[name], "float64")
-    plain = gradients(case.theirs, given)
+    plain = jax.jit(lambda *t: gradients(case.theirs, t))(*given)
     for one, other in zip(jax.jit(lambda *t: gradients(jax.checkpoint(case.ours), t))(*given), plain, strict=True):
         close(one, other, ERRORS["float64"])
 

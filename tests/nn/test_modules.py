@@ -63,7 +63,7 @@ MODULES = {
     "rms norm": (lambda: nn.RMSNorm(4), (2, 3, 4)),
     "layer norm": (lambda: nn.LayerNorm(4), (2, 3, 4)),
     "gated mlp": (lambda: Residual(nn.GatedMLP(4, 6)), (2, 3, 4)),
-    "gated mlp, reglu": (lambda: nn.GatedMLP(4, 6, "reglu", bias=True), (5, 4)),
+    "gated mlp, reglu": (lambda: nn.GatedMLP(4, 6, "reglu", bias=True, recomputes=True), (5, 4)),
     "attention": (lambda: nn.Attention(8, 4, 2, length=5), (2, 5, 8)),
     "attention, window": (
         lambda: Residual(nn.Attention(8, 2, rope=None, bias=True, mask=attention.CausalSlidingWindow(2))), (2, 5, 8),
@@ -71,6 +71,7 @@ MODULES = {
     "attention, other heads": (lambda: nn.Attention(6, 2, 1, head=4, mask=None, length=8), (1, 5, 6)),
     "normed attention": (lambda: Normed(nn.RMSNorm(8), nn.Attention(8, 4, 2, length=5)), (2, 5, 8)),
     "normed mlp": (lambda: Normed(nn.LayerNorm(4), nn.GatedMLP(4, 6, bias=True)), (2, 3, 4)),
+    "normed mlp, recomputed": (lambda: Normed(nn.RMSNorm(4), nn.GatedMLP(4, 6, recomputes=True)), (2, 3, 4)),
     "conv": (lambda: nn.Conv(3, 4, (3, 2), padding=1, stride=(2, 1)), (2, 3, 5, 4)),
     "conv, channels last": (lambda: nn.Conv(4, 4, (3,), groups=2, layout="NWC", bias=False), (2, 6, 4)),
     "cross entropy": (lambda: nn.Sequential(nn.Linear(4, 5), Loss(nn.CrossEntropy(label_smoothing=0.1))), (2, 3, 4)),
@@ -137,11 +138,16 @@ def test_gradients(place, name, target, monkeypatch):
 def test_dtypes_and_gradients_that_are_summed(place, dtype):
     """Gradients in narrow dtypes are near exact ones; in float32 buffers they add up without rounding to the dtype."""
     rng, half = np.random.default_rng(3), dtypes.dtype(dtype)
-    model, exact = (nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), Residual(nn.GatedMLP(8, 8))) for _ in range(2))
+    model, exact = (
+        nn.Sequential(
+            nn.Conv(8, 8, (3,), padding=1, layout="NWC"), nn.Linear(8, 8), nn.LayerNorm(8), Residual(nn.GatedMLP(8, 8))
+        )
+        for _ in range(2)
+    )
     model.initialize(dtype, seed=1, gradient_dtype="float32")
     exact.initialize("float64")
     exact.load_state_dict(model.state_dict())
-    values = rng.standard_normal((6, 8)).astype(half)
+    values = rng.standard_normal((2, 3, 8)).astype(half)
 
     def narrow(shape):
         return weights(shape).astype(half)
@@ -192,9 +198,14 @@ def test_no_gradient_of_an_array(place, monkeypatch):
     np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
-@pytest.mark.parametrize(("dropout", "checkpointing", "arrays"), [(0.0, False, 12.5), (0.1, "norms", 10.5)])
+@pytest.mark.parametrize(
+    ("dropout", "checkpointing", "arrays"), [(0.0, False, 15.25), (0.0, "gates", 12.5), (0.1, "norms", 10.5)]
+)
 def test_saved_bytes(dropout, checkpointing, arrays):
-    """Each layer keeps both norms' arguments and results, q, k and v, attention's result, the MLP's first product."""
+    """Each layer keeps the norms' arguments and results, q, k and v, attention's result, the first product, the gate's.
+
+    Gates take inner / width = 2.75 arrays of the width.
+    """
     shape, width, inner = (2, 64), 128, 352
 
     def saved(layers):
@@ -422,6 +433,23 @@ def test_transformers_compute_what_their_sources_say(place):
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     wanted = -np.take_along_axis(logs, target[..., None], -1).mean()
     assert float(place.get(model(place.put(tokens), place.put(target)))) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_gradients_do_not_depend_on_what_is_kept(place):
+    rng, state, found = np.random.default_rng(7), None, []
+    tokens = rng.integers(0, 9, (2, 6))
+    for checkpointing in (False, "gates", "norms", True):
+        options = {"width": 16, "layers": 2, "heads": 2, "length": 6, "inner": 8, "std": 0.4}
+        model = nn.Transformer(9, **options, checkpointing=checkpointing).initialize("float64")
+        state = state or {name: 0.2 + place.get(each) for name, each in model.state_dict().items()}
+        model.load_state_dict(state)
+        with nn.Tape() as tape:
+            loss = model(place.put(tokens), place.put(tokens))
+        tape.backward(loss)
+        found.append(place.get(model.buffers.gradients))
+    assert np.abs(found[0]).max() > 0
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-9, atol=1e-12)
 
 
 @skip_if(simulated(), "not simulated")

@@ -69,11 +69,15 @@ OUTS = {
 
 
 @pytest.mark.parametrize("outs", OUTS)
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("smoothing, most", [(0.0, 2**26), (0.1, 2**26), (0.1, 0)])
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("shape, axis, order", [((4, 6, 5), 1, (0, 1, 2)), ((20, 30, 8), 2, (1, 0, 2))])
-def test_results_of_cross_entropy_are_written_to_given_arrays(place, shape, axis, order, reduction, smoothing, outs):
+def test_results_of_cross_entropy_are_written_to_given_arrays(
+    place, monkeypatch, shape, axis, order, reduction, smoothing, most, outs
+):
     """In any layout, whether one kernel computes everything or several do; either may be left out."""
+    monkeypatch.setattr(losses, "_TOTAL_BYTES", most)
+    ew.cache_clear()
     rng = np.random.default_rng(2)
     x = rng.normal(size=shape).astype(np.float32)
     beside = shape[:axis] + shape[axis + 1 :]
@@ -116,6 +120,7 @@ def test_results_of_cross_entropy_are_written_to_given_arrays(place, shape, axis
     refused(LayoutError, "without out", run=lambda: ew.cross_entropy.plan(here, there, **options)(here, there, out=one))
     refused(LayoutError, "made", run=lambda: plan(here, there))
     refused(LayoutError, "made for", run=lambda: plan(here, there, out=(None, stats.view)))
+    ew.cache_clear()
 
 
 def test_arrays_that_cannot_receive_losses(place):
@@ -292,14 +297,19 @@ def test_means_and_sums_of_one_kernel(device_place, monkeypatch, dtype, rows, is
 @pytest.mark.too_long(lambda case: case.columns >= 1000 or case.dtype == np.float16)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("columns", [16, 1000, 9, 40960])
-@pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
-def test_losses_and_gradients_in_one_pass(place, monkeypatch, dtype, columns, is_short):
-    """Targets that are ignored, that are no class; in place, into given arrays, in a plan."""
+@pytest.mark.parametrize("how", ["short", "long", "many"])
+def test_losses_and_gradients_in_one_pass(place, monkeypatch, dtype, columns, how):
+    """Targets that are ignored, that are no class; in place, into given arrays, in a plan.
+
+    Another kernel adds the losses of many rows.
+    """
+    if how == "many":
+        monkeypatch.setattr(losses, "_TOTAL_BYTES", 0)
     # NumPy has no blocks; the blocks of a cluster share the longest rows.
     rows = 7 if place.is_slow or not place.is_device else 40 if columns > 1000 else 600
     if columns > 1000 and not place.is_device:
         skip("device")
-    x, target = of_one_kernel(monkeypatch, place, rows, columns, dtype, is_short)
+    x, target = of_one_kernel(monkeypatch, place, rows, columns, dtype, how != "long")
     target[4] = columns - 1
     target[5] = -1 if place.is_device else 2  # NumPy raises an error
     x[1, 3], x[2, :] = -3e4, x[2, 0]
@@ -339,7 +349,8 @@ def test_losses_and_gradients_in_one_pass(place, monkeypatch, dtype, columns, is
             plan = ew.cross_entropy_and_gradient.plan(here, there, dloss, out=(None, here), **options)
             if place.is_device:
                 by_rows = dtype != np.float64 and columns * x.itemsize % 16 == 0
-                assert ("row_maps" in plan.info.algorithm.split(";")[-1]) is by_rows
+                last = plan.info.algorithm.split(";")[-1 - (how == "many" and reduction != "none" and by_rows)]
+                assert ("row_maps" in last) is by_rows
             inside = place.put(x)
             again = plan(inside, there, dloss, out=(None, inside))
             assert again[1] is inside

@@ -379,8 +379,7 @@ def grids_that_synchronize():
     @cuda.jit
     def kernel(x, y):
         s = cuda.shared.array(32, int64)
-        grid = cuda.cg.this_grid()
-        k = cuda.threadIdx.x + 8 * cuda.threadIdx.y
+        k, grid = cuda.threadIdx.x + 8 * cuda.threadIdx.y, cuda.cg.this_grid()
         block = cuda.blockIdx.x + 3 * cuda.blockIdx.y
         i = 32 * block + k
         mine = x[i]
@@ -466,6 +465,22 @@ def complex_bool_and_tuples_across_barriers():
     x = integers(32).astype(np.float32)
     k = np.arange(32)
     return kernel, (x, poisoned(x)), 1 + x[::-1] + 2 * x + 100 * (x > 50) + 2.5 * x + k
+
+
+@case(32)
+def long_tuples_across_barriers():
+    @cuda.jit
+    def kernel(x, y):
+        k = cuda.threadIdx.x
+        few = x[k], x[k] + 1, x[k] + 2, x[k] + 3, x[k] + 4, x[k] + 5, x[k] + 6, x[k] + 7, x[k] + 8, x[k] + 9
+        many = few + few + few + few
+        cuda.syncthreads()
+        x[k] = many[39]
+        cuda.syncthreads()
+        y[k] = many[0] + 100 * many[31]
+
+    x = integers(32).astype(np.float32)
+    return kernel, (x, poisoned(x)), 101 * x + 100
 
 
 @case(32)

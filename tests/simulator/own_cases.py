@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 import numbacc
-from numbacc import elementwise, gated
+from numbacc import conv, elementwise, gated
 
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -65,6 +65,25 @@ def reglu(x):
 def swiglu(x):
     a, b = np.split(x, 2, -1)
     return a * b / (1 + np.exp(-b))
+
+
+def depthwise(x, w):
+    """A convolution of channels, which are last, by 3 x 3 taps each, with one zero around the image."""
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    n, m = x.shape[1:3]
+    return sum(padded[:, i : i + n, j : j + m] * w[:, i, j, 0] for i in range(3) for j in range(3))
+
+
+def depthwise_slopes(x, dy):
+    """The gradient of the weights of `depthwise`."""
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    n, m = x.shape[1:3]
+    parts = [[(padded[:, i : i + n, j : j + m] * dy).sum((0, 1, 2)) for j in range(3)] for i in range(3)]
+    return np.moveaxis(np.array(parts), 2, 0)[..., None]
+
+
+def of_channels(x, w):
+    return conv.forward(x, w, groups=8, padding=1, layout="NHWC")
 
 
 rows, square = normal(37, 64), normal(37, 37, seed=1)
@@ -123,6 +142,18 @@ CASES = {
         lambda dy, x, i: elementwise.take_backward(dy, x, i, axis=0),
         (normal(3000, 8, seed=3), normal(100, 8), np.arange(3000) % 100),
         lambda dy, x, i: dy.reshape(30, 100, 8).sum(0),
+    ),
+    "conv: depthwise": Case(of_channels, (normal(2, 9, 7, 8), normal(8, 3, 3, 1, seed=1)), depthwise),
+    "conv: depthwise of float16": Case(
+        of_channels,
+        (normal(2, 9, 7, 8, dtype=np.float16), normal(8, 3, 3, 1, dtype=np.float16, seed=1)),
+        depthwise,
+        tolerance=2e-3,
+    ),
+    "conv: weights": Case(
+        lambda x, dy: conv.backward_filter(x, dy, (8, 3, 3, 1), groups=8, padding=1, layout="NHWC"),
+        (normal(2, 9, 7, 8), normal(2, 9, 7, 8, seed=1)),
+        depthwise_slopes,
     ),
     "gather": Case(
         lambda x, i: elementwise.take(x, i, axis=0), (rows, np.int64([5, 0, 36])), lambda x, i: x[i.astype(int)], True

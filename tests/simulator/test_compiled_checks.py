@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 from compiled_launch import three
-from numba import cuda, float32, int32
+from numba import cuda, float32, from_dtype, int32
 
 from numbacc.errors import KernelError
-from numbacc.simulator.compiled import checks
+from numbacc.simulator.compiled import stamps
 from numbacc.simulator.compiled.kernel import Kernel
 
 N = 64
@@ -350,7 +350,7 @@ def test_no_false_alarm_warps():
 
 @pytest.mark.parametrize("bits", [18, 38], ids=["numbers of blocks", "more barriers than numbers"])
 def test_no_false_alarm_grid(bits, monkeypatch):
-    monkeypatch.setattr(checks, "_COOPERATIVE_BITS", bits)
+    monkeypatch.setattr(stamps, "_COOPERATIVE_BITS", bits)
     x, y = _inputs(4 * N + 3)
     y[4 * N :] = 0
     Kernel(exchanges_of_blocks, checked=True).launch((4, 1, 1), (N, 1, 1), 0, (x, y))
@@ -416,6 +416,33 @@ HIDDEN = [
     ("column = y[:, k]; cuda.syncthreads(); flat[k] = column[3]", r"index \(0, 20\) is out of bounds of axis 1 of y"),
     ("y.reshape(20, 8).T[k // 4, k % 4 // 2] = k", r"a race on element \(0, 0\) of y\.reshape\(20, 8\)\.T"),
     ("flat[k] = 2; cuda.atomic.add(flat[1:], k, 1)", "a race on element 1 of flat"),
+    ("flat[k : k + 2] = 1", r"a race on element 0 of flat\[k:k \+ 2\]: thread \(1, 0, 0\)"),
+    ("y[k // 8, 2:5] += k", r"a race on element 0 of y\[k // 8, 2:5\]"),
+    (
+        "flat[k] = 2; pair[1][2 * k : 2 * k + 2] = flat[k : k + 2]",
+        r"a race on element 1 of flat: thread .* reads it",
+    ),
+    ("pair[1][k] = pair[1][k + 1]", r"a race on element 1 of pair\[1\]: thread \(1, 0, 0\) .*0, 0, 0\) reads it in l"),
+    ("a, b = pair; b[k] = b[k + 1]", "a race on element 1 of b: thread"),
+    ("for a in pair: a[k % 4] = k", r"a race on element 0 of a: thread \(4, 0, 0\)"),
+    ("both = flat, pair[1]; both[0][k] = both[0][k + 1]", r"a race on element 1 of both\[0\]"),
+    ("a, b = flat, pair[1]; a, b = b, a; b[k] = b[k + 1]", "a race on element 1 of b"),
+    ("cuda.atomic.add(pair[1], k, 1); pair[1][k + 1] = 1", r"a race on element 1 of pair\[1\]: .* changes it"),
+    ("flat.view(int32)[2 * k] = flat[k + 1]", "a race on element 2 of flat.view"),
+    (
+        "records[k].x = records[k - 1].x",
+        r"a race on records\[k - 1\]\.x: thread \(1, 0, 0\) .*0, 0, 0\) writes it in l",
+    ),
+    ("records[k - 1]['x'] = records[k].x", r"a race on records\[k - 1\]\['x'\]: thread"),
+    ("records['x'][k] = records[k - 1]['x']", r"a race on records\[k - 1\]\['x'\]"),
+    ("records[k].x = records['x'][k - 1]", r"a race on element 0 of records\['x'\]"),
+    ("records[0].x += k", r"a race on records\[0\]\.x: thread \(1, 0, 0\) .* changes it"),
+    ("records[k].v[1] = records[k - 1].v[1]", r"a race on element 1 of records\[k - 1\]\.v"),
+    ("one = records[k - 1]; records[k].x = one.x", r"a race on one\.x"),
+    ("records[k] = records[k - 1]", r"a race on records\[k - 1\]: thread"),
+    ("records[k].x = 1; records[k - 1] = records[k]", r"a race on .* of records"),
+    ("s = cuda.shared.array(32, of_records); s[k].x = k; flat[k] = s[31 - k].x", r"a race on s\[k\]\.x"),
+    ("s = cuda.shared.array(32, of_records); s[k].x = k; flat[k] = s[k].v[0]", r"s\[k\]\.v, shared memory, is read at"),
 ]
 
 
@@ -424,13 +451,71 @@ HIDDEN = [
 def test_arrays_that_are_expressions(statement, message, tmp_path):
     file = tmp_path / "kernel.py"
     file.write_text(
-        "from numba import cuda\n\ndef kernel(y, flat, pair, records):\n    k = cuda.threadIdx.x\n    "
+        "from numba import cuda, int32\n\ndef kernel(y, flat, pair, records):\n    k = cuda.threadIdx.x\n    "
         + statement
         + "\n"
     )
-    space = {}
+    space = {"of_records": from_dtype(RECORD)}
     exec(compile(file.read_text(), str(file), "exec"), space)
     arguments = np.zeros((8, 20)), np.zeros(160), (np.zeros(4), np.zeros(160)), np.zeros(32, RECORD)
     with pytest.raises(KernelError, match=message) as raised:
         Kernel(space["kernel"], checked=True).launch(three(1), three(32), 0, arguments)
     assert raised.value.line == 5
+
+
+OF_RECORDS = from_dtype(RECORD)
+
+
+@cuda.jit
+def followed_by_address(pair, records, src, dst):
+    """Threads touch different bytes of records and of arrays in tuples, or a barrier lies between."""
+    s = cuda.shared.array(64, OF_RECORDS)
+    one, two = cuda.shared.array(64, float32), cuda.shared.array(64, float32)
+    k, i = cuda.threadIdx.x, cuda.grid(1)
+    grid = cuda.cg.this_grid()
+    records[i].x = records[i].v[0]
+    records[(i + 1) % 128].v[1] = records[(i + 2) % 128].v[2]
+    s[k].x = records[i].x
+    first, second = one, two
+    first[k] = i
+    cuda.syncthreads()
+    for _ in range(3):
+        second[k] = first[(k + 1) % 64]
+        first, second = second, first
+        cuda.syncthreads()
+    pair[0][i] = s[63 - k].x + first[k]
+    pair[1][127 - i] = i
+    grid.sync()
+    s[k] = records[127 - i]
+    s[k].v[2] = pair[0][127 - i] + pair[1][i]
+    records[127 - i] = s[k]
+    for _ in range(3):
+        dst[i] = src[(i + 1) % 128]
+        src, dst = dst, src
+        grid.sync()
+
+
+def test_no_false_alarm_by_address():
+    made, pair = np.zeros(128, RECORD), (np.zeros(128), np.zeros(256)[::2])
+    made["x"], made["v"][:, 0] = 7, np.arange(128)
+    src, dst = np.arange(128.0), np.zeros(128)
+    Kernel(followed_by_address, checked=True).launch((2, 1, 1), (64, 1, 1), 0, (pair, made, src, dst))
+    k = np.arange(128)
+    shifted = k // 64 * 64 + (k + 3) % 64
+    np.testing.assert_array_equal(pair[0], k // 64 * 64 + 63 - k % 64 + shifted)
+    np.testing.assert_array_equal(made["v"][:, 2], pair[0] + k)
+    np.testing.assert_array_equal(dst, (k + 3) % 128)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("order", ["C", "strided"])
+def test_races_of_two_blocks_by_address(order):
+    """Blocks run in pieces of a launch, but one allocation has the same stamps in all of them."""
+
+    def kernel(pair, records):
+        i = cuda.grid(1)
+        records[i % 4096].x = pair[0][i]
+
+    x = np.zeros(16384)[:: 1 if order == "C" else 2]
+    with pytest.raises(KernelError, match=r"a race on records\[i % 4096\]\.x: .* of block \(64, 0, 0\) writes it, and"):
+        Kernel(kernel, checked=True).launch((x.size // 64, 1, 1), (64, 1, 1), 0, ((x, x), np.zeros(4096, RECORD)))

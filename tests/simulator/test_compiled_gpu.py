@@ -10,6 +10,7 @@ import sys
 import compiled_calls as calls
 import numpy as np
 import pytest
+from compiled_device import BLOCKS, THREADS, collectives, scalars
 from compiled_language import CASES
 from skips import skip_if
 
@@ -103,6 +104,24 @@ def test_libdevice():
     for row in (1, 2, 3, 6):  # fma, fadd_rd, selp and fmod are exact
         np.testing.assert_array_equal(here[row], there[row])
     np.testing.assert_allclose(here, there, rtol=1e-6, atol=1e-6)
+
+
+def test_functions_of_device():
+    """Collectives of integers and random numbers are the same. Approximate functions are close."""
+    x = np.random.default_rng(0).integers(-50, 50, BLOCKS * THREADS).astype(np.float32)
+    shapes = BLOCKS, (2, x.size), (4, x.size), (2, x.size), x.size
+    both(collectives, (BLOCKS, THREADS), (x, *(np.full(shape, np.nan) for shape in shapes)))
+    v, y, drawn = np.linspace(0.01, 4, 64).astype(np.float32), np.full((16, 64), np.nan, np.float32), np.zeros((2, 64))
+    normals, words = np.zeros(256, np.float32), np.zeros(256, np.uint32)
+    here, there = ([copy.deepcopy(each) for each in (v, y, 7, drawn, normals, words)] for _ in range(2))
+    scalars[1, 64](*there)
+    with numbacc.simulate():
+        scalars[1, 64](*here)
+    for k in (3, 5):
+        np.testing.assert_array_equal(here[k], there[k])
+    np.testing.assert_array_equal(here[1][9:], there[1][9:])  # these are rounded correctly
+    np.testing.assert_allclose(here[1], there[1], rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(here[4], there[4], atol=1e-5)
 
 
 #: Times launches of a kernel without numbacc, after its import, or after a use of `simulate`, as the argument says.

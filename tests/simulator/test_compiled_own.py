@@ -17,6 +17,7 @@ from compiled_launch import three
 from llvmlite import ir
 from numba import cuda, types
 from own_cases import CASES
+from paths import ROOT, TESTS
 from skips import skip_if
 
 import numbacc
@@ -42,7 +43,6 @@ SLOW = [name for name, case in CASES.items() if case.is_slow]
 INTERPRETED = {
     "rows that the blocks of a cluster share": "mapa.u64 $0, $1, $2;",
     "rows one after the other that the blocks of a cluster share": "mbarrier.init.shared::cta.b64 [$0], 1;",
-    "tables of all results of 16 bits": "bar.sync 0;",
     "copies ahead to shared memory": "cp.async.cg.shared.global [$0], [$1], 16;",
 }
 
@@ -94,14 +94,27 @@ def test_own_kernels(tmp_path):
     check(FAST, tmp_path)
 
 
-#: A process for each subject: it imports Numba once, and compiles once what kernels of a subject share.
-SUBJECTS = sorted({name.partition(":")[0] for name in SLOW})
+#: Two groups that take equally long. A process imports Numba once, and compiles once what its kernels share.
+GROUPS = {
+    "rows and maps": [name for name in SLOW if name.startswith(("rows:", "map:"))],
+    "others": [name for name in SLOW if not name.startswith(("rows:", "map:"))],
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", SUBJECTS)
-def test_more_own_kernels(subject, tmp_path):
-    check([name for name in SLOW if name.partition(":")[0] == subject], tmp_path)
+@pytest.mark.parametrize("names", GROUPS.values(), ids=GROUPS)
+def test_more_own_kernels(names, tmp_path):
+    check(names, tmp_path)
+
+
+@pytest.mark.slow
+def test_tests_of_kernels_that_need_large_arrays():
+    """Tables and copies of windows: plans choose these kernels for large arrays only, and their tests do directly."""
+    files = [TESTS / "elementwise" / "test_tabulated.py", TESTS / "conv" / "test_conv_windows.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *map(str, files)]
+    run = subprocess.run(command, env={**os.environ, "NUMBACC_SIMULATE": "1"}, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-1000:]
+    assert " passed" in run.stdout
 
 
 # ---------------------------------------------------------------- checked accesses
@@ -111,6 +124,7 @@ def test_more_own_kernels(subject, tmp_path):
 CHECKED = [
     *FAST, "gated: float16", "map: strided", "map: tiled words", "reduce: blocks", "reduce: argmax of words",
     "rows: rms_norm", "rows: in shared memory", "scan: blocks that wait for each other", "gather", "scatter",
+    "conv: depthwise", "conv: weights",
 ]  # fmt: skip
 
 

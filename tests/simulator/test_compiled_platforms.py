@@ -8,13 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiled_language import CASES
+from compiled_launch import three
 from compiled_scripts import runs
+from llvmlite import binding
+from numba.core import codegen
 from skips import skip_if
 
 import numbacc
 from numbacc import cuda
 from numbacc.base.dispatch import has_gpu, simulated
 from numbacc.simulator.compiled import host
+from numbacc.simulator.compiled.kernel import Kernel
 
 ROOT = Path(__file__).parents[2]
 BY_DEFAULT = not simulated() and not has_gpu()
@@ -77,11 +82,13 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("blocked", ['"numba.cuda"', ""], ids=["no numba.cuda", "Numba's own target"])
 @pytest.mark.sampled(1)
 def test_a_script_on_other_systems(platform, variable, blocked, tmp_path, monkeypatch):
-    monkeypatch.setenv(variable, str(tmp_path / "kept"))
+    folder = tmp_path / "Größe und Ort"  # spaces and letters beyond ASCII
+    folder.mkdir()
+    monkeypatch.setenv(variable, str(folder / "kept"))
     script = ELSEWHERE.format(platform=platform, variable=variable, blocked=blocked)
     # Numba's target looks for Windows' own libraries.
     kernel = "StubKernel" if blocked or platform == "win32" else "CUDADispatcher"
-    assert runs(tmp_path, script) == f"1 {kernel}\n"
+    assert runs(folder, script) == f"1 {kernel}\n"
 
 
 def test_one_number_of_cores(monkeypatch):
@@ -125,3 +132,52 @@ def test_kernels_that_cannot_be_kept_on_disk():
     with numbacc.simulate():
         looks_up[1, 4](x, y)
     assert y.tolist() == x.tolist()
+
+
+#: Other systems' processors, and constructs whose code differs between processors.
+PROCESSORS = ("arm64-apple-darwin", "aarch64-unknown-linux-gnu", "x86_64-pc-windows-msvc")
+CONSTRUCTS = ("constants_of_float16_and_bfloat16", "complex_bool_and_tuples_across_barriers", "divisions_of_integers")
+
+
+@pytest.mark.slow
+@skip_if(simulated(), "not simulated")
+@pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
+def test_code_for_other_processors(checked, tmp_path, monkeypatch):
+    """LLVM makes machine code for Macs, ARM and Windows, and it calls nothing of a compiler's own library.
+
+    Numba's runtime does not have functions such as `__extendhfsf2` and `__floattisf` on all systems.
+    """
+    monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path))
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    texts = []
+    add = codegen.CPUCodeLibrary.add_ir_module
+    monkeypatch.setattr(
+        codegen.CPUCodeLibrary, "add_ir_module", lambda self, module: (texts.append(str(module)), add(self, module))[1]
+    )
+    for name in CONSTRUCTS:
+        make, grid, block, dynamic = CASES[name]
+        function, arguments, _ = make()
+        Kernel(function, checked=checked).launch(three(grid), three(block), dynamic, arguments)
+    Kernel(counted, checked=checked).launch((1, 1, 1), (64, 1, 1), 0, (np.zeros(2), np.zeros(2, np.int32)))
+    assert sum("_nb_run" in text for text in texts) >= 4
+    for processor in PROCESSORS:
+        machine = binding.Target.from_triple(processor).create_target_machine(opt=2)
+        calls = set()
+        for text in texts:
+            text = re.sub(r'target triple = ".*"', f'target triple = "{processor}"', text)
+            text = re.sub(r'target datalayout = ".*"', f'target datalayout = "{machine.target_data}"', text)
+            made = machine.emit_assembly(binding.parse_assembly(text))
+            calls |= set(re.findall(r"^\s(?:bl|callq?)\s+([\w.$@]+)", made, re.MULTILINE))
+        library = [
+            name for name in calls if re.match(r"_{2,3}(extend|trunc|float|fix|u?div|u?mod|mul|atomic|sync)", name)
+        ]
+        assert not library, processor
+
+
+@cuda.jit
+def counted(x, y):
+    i = cuda.grid(1)
+    cuda.atomic.add(x, i % 2, 0.5)
+    cuda.atomic.max(y, 0, i)
+    cuda.atomic.cas(y, 1, 0, i)

@@ -102,18 +102,10 @@ def make(spec: FlashSpec) -> Any:
         group, thread, lane = device.warp_uniform(cuda.threadIdx.x >> 7), cuda.threadIdx.x & 127, cuda.threadIdx.x & 31
         shared = device.dynamic_shared()
         ring, arrived, full = shared + RING, shared + BARRIERS, shared + BARRIERS + 8
-        blocks, kv_heads, all_tiles = (keys + BLOCK - 1) // BLOCK, heads // group_heads, (rows + BLOCK - 1) // BLOCK * 2
-        number, block = cuda.blockIdx.x // blocks, cuda.blockIdx.x % blocks
-        batch, kv_head, first, queries = number // kv_heads, number % kv_heads, block * BLOCK, rows
-        if HAS_LENGTHS:
-            queries, keys = np.int64(ld_int32(lengths_q + 4 * batch)), np.int64(ld_int32(lengths_kv + 4 * batch))
-        shift += right * (keys - queries)
-        tiles, begin = (queries + HIGH - 1) // HIGH, np.int64(0)
-        if CAUSAL and not HAS_MAP:
-            begin = min(max((first - shift) // HIGH, begin), tiles)
-        tiles, batch_row, last = tiles - begin, batch * map_batch + block, (kv_head + 1) * group_heads
-        head, k = advance(kv_head * group_heads, np.int64(0), last, tiles, counts, batch_row, map_head)
-        if cuda.threadIdx.x == 0:
+        all_tiles = (rows + BLOCK - 1) // BLOCK * 2
+        block, kv_head, batch = np.int64(cuda.blockIdx.x), np.int64(cuda.blockIdx.y), np.int64(cuda.blockIdx.z)
+        first, queries = block * BLOCK, rows
+        if cuda.threadIdx.x == 0:  # loads begin before this thread looks at lists of blocks
             for number in range(5):
                 device.mbarrier_init(arrived + 8 * number, 1)
             device.fence_mbarrier_init()
@@ -122,9 +114,17 @@ def make(spec: FlashSpec) -> Any:
                 corner = (WIDE * part, first, kv_head, batch)
                 device.tma_load(shared + K + part * BRICK, map_k, corner, arrived)
                 device.tma_load(shared + V + part * BRICK, map_v, corner, arrived)
-            if head < last:
-                tile = begin + tile_at(k, lists + 4 * (batch_row + head * map_head) * map_width)[0]
-                load(map_q, map_do, prepared, ring, full, head, tile, batch, (batch * heads + head) * all_tiles + tile)
+        if HAS_LENGTHS:
+            queries, keys = np.int64(ld_int32(lengths_q + 4 * batch)), np.int64(ld_int32(lengths_kv + 4 * batch))
+        shift += right * (keys - queries)
+        tiles, begin = (queries + HIGH - 1) // HIGH, np.int64(0)
+        if CAUSAL and not HAS_MAP:
+            begin = min(max((first - shift) // HIGH, begin), tiles)
+        tiles, batch_row, last = tiles - begin, batch * map_batch + block, (kv_head + 1) * group_heads
+        head, k = advance(kv_head * group_heads, np.int64(0), last, tiles, counts, batch_row, map_head)
+        if cuda.threadIdx.x == 0 and head < last:
+            tile = begin + tile_at(k, lists + 4 * (batch_row + head * map_head) * map_width)[0]
+            load(map_q, map_do, prepared, ring, full, head, tile, batch, (batch * heads + head) * all_tiles + tile)
         cuda.syncthreads()
         own, row = first + ROWS * group, 16 * (thread >> 5) + (lane >> 2)
         place_of_row = ROW * (16 * (thread >> 5) + (lane & 15)) + (((lane >> 4) ^ (lane & 7)) << 4)
@@ -206,6 +206,6 @@ def make(spec: FlashSpec) -> Any:
                 device.tma_store(map_dk, corner, shared + K + part * BRICK + group * OWN)
                 device.tma_store(map_dv, corner, shared + V + part * BRICK + group * OWN)
             device.cp_async_bulk_commit_group()
-            device.cp_async_bulk_wait_group(0)
+            device.cp_async_bulk_wait_group_read(0)
 
     return kernel

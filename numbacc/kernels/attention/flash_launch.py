@@ -140,13 +140,15 @@ def forward_order(
             (batch, heads, queries): their sum.
     """
     spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "forward"), problem.shape
-    items = -(-queries // spec.queries) * batch * heads
+    # Heads that are computed at once share the L2 cache: few, but enough for the last blocks to be short.
+    neighbours = max(n for n in range(3) if heads % (1 << n) == 0)
     parameters = (
         _map(problem, q, heads, queries, ROWS), _map(problem, k, kv_heads, keys, spec.keys),
         _map(problem, v, kv_heads, keys, spec.keys, 1), _map(problem, out, heads, queries, ROWS, 1), AddressOf(stats),
-        *_elements(problem.operands), *_rest(problem), items, problem.stats_step, *scales(problem),
+        *_elements(problem.operands), *_rest(problem), neighbours, problem.stats_step, *scales(problem),
     )  # fmt: skip
-    return TensorOrder(spec, device, (items, 1, 1), (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
+    grid = -(-queries // spec.queries) << neighbours, heads >> neighbours, batch
+    return TensorOrder(spec, device, grid, (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
 
 
 def _map(problem: FlashProblem, view: Matrices, heads: int, rows: int, high: int, which: int = 0) -> MapOf:
@@ -209,7 +211,7 @@ def backward_order(
             64 queries lie as the kernel's threads have them: 64 columns, then 8 columns, then four numbers of a thread.
     """
     spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "backward"), problem.shape
-    grid = rows_of(keys) * batch * kv_heads
+    grid = rows_of(keys), kv_heads, batch
     parameters = (
         _map(problem, q, heads, queries, ROWS), _map(problem, k, kv_heads, keys, BLOCK),
         _map(problem, v, kv_heads, keys, BLOCK, 1), _map(problem, dout, heads, queries, ROWS, 1),
@@ -217,7 +219,7 @@ def backward_order(
         AddressOf(prepared), AddressOf(dq), *_elements(problem.operands),
         *_elements(tuple([view for _, view in problem.gradients])), *_rest(problem), *scales(problem),
     )  # fmt: skip
-    return TensorOrder(spec, device, (grid, 1, 1), (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
+    return TensorOrder(spec, device, grid, (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
 
 
 def prepare_order(

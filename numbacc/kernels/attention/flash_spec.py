@@ -14,6 +14,8 @@ BLOCK = 128
 BLOCK_WORDS = 512
 #: Queries that a warpgroup of the forward kernel has, and keys that one of the backward kernel has.
 ROWS = 64
+#: Tiles of keys and of values that the forward kernel has in shared memory.
+STAGES = 2
 
 
 _MODULES = {"prepare": "rows", "finish": "rows", "states": "blocks", "states_down": "blocks", "lists": "blocks"}
@@ -96,16 +98,11 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a block."""
         row = 2 * self.head_dim
-        if self.direction == "forward":  # queries; two stages of keys and values; mbarriers
-            return row * (self.queries * (1 + self.has_room_for_results) + 4 * self.keys) + 128
+        if self.direction == "forward":  # queries, which results replace; stages of keys and values; mbarriers
+            return row * (self.queries + 2 * STAGES * self.keys) + 128
         # Keys and values; two stages of queries, their gradients and statistics; two of gradients of scores.
         stage = 2 * row * self.queries + 1024
         return 2 * row * self.keys + 2 * stage + 4 * self.queries * self.keys + 128
-
-    @property
-    def has_room_for_results(self) -> bool:
-        """Whether results have their own shared memory in the forward kernel, not that of the queries."""
-        return self.head_dim <= 128
 
     def described(self, launch: str) -> str:
         return f"flash attention {self.direction}, wgmma, head dimension {self.head_dim}, {launch}"

@@ -138,7 +138,10 @@ def finish(spec: GemmSpec) -> tuple[Any, Any]:
 
 def _loaded_at_once(spec: GemmSpec) -> set[int]:
     """Return the numbers of the rows, among the operands, whose words fit into registers for all parts."""
-    found, words = set(), 0
+    found: set[int] = set()
+    words = 0
+    if spec.halves * spec.tile[1] > 256:  # the sums take most registers
+        return found
     for number, (kind, dtype) in enumerate(spec.operands):
         own = spec.parts * TILES * max(FORMATS[dtype][0] // 4, 1)
         if kind == "row" and words + own <= WORDS:

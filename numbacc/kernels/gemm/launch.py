@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
-from math import prod
 from typing import Any, NamedTuple
 
 from ...base.layout import Layout
@@ -23,20 +23,51 @@ class Tile(NamedTuple):
 
     Attributes:
         tall, wide: its rows, and its columns of B.
-        turns: as in `GemmSpec`.
+        turns, cluster: as in `GemmSpec`.
     """
 
     tall: int
     wide: int
     turns: int = 1
+    cluster: int = 1
+
+
+class Card(NamedTuple):
+    """A model of GPUs, for the choice of a tile.
+
+    Attributes:
+        multiprocessors: their number.
+        name: a key of `COSTS`.
+    """
+
+    multiprocessors: int
+    name: str = "H100"
 
 
 TILES: tuple[Sequence[int], ...] = (
-    (128, 256), (128, 192), (128, 128, 2), (128, 128), (64, 256), (64, 128, 2), (64, 128), (64, 64),
+    (128, 256), (128, 256, 1, 2), (128, 192), (128, 192, 2), (128, 128, 2), (128, 128), (64, 256), (64, 128, 2),
+    (64, 128), (64, 64),
 )  # fmt: skip
-#: Measured on an H200: the bytes that a multiprocessor loads in a cycle, the products in a cycle (64 of them for an
-#: element of a stage), the cycles of a tile's start, and of the epilogue of the largest tile, if it calls `math`, too.
-_BYTES, _PRODUCTS, _START, _EPILOGUE, _HEAVY = 60, 25.5, 1200, 2500, 5000
+#: Card -> tile -> microseconds of a stage, of the rest of each tile, and of a launch, if all multiprocessors work. From
+#: the times of 42 products of bfloat16 with relu(x + b)² on an H100, and from fewer on an H200, whose power limits it.
+COSTS: dict[str, dict[Sequence[int], tuple[float, float, float]]] = {
+    "H100": {
+        (128, 256): (0.618, 2.85, 5.5), (128, 256, 1, 2): (0.6245, 2.4, 8.2), (128, 192): (0.513, 1.55, 5.5),
+        (128, 192, 2): (0.485, 0.6, 9.0), (128, 128, 2): (0.405, 0.24, 7.2), (128, 128): (0.39, 0.66, 6.8),
+        (64, 256): (0.375, 1.48, 7.1), (64, 128, 2): (0.299, 0.0, 6.7), (64, 128): (0.291, 0.0, 6.5),
+        (64, 64): (0.202, 0.1, 7.9),
+    },
+    "H200": {
+        (128, 256): (0.857, 2.47, 3.0), (128, 192): (0.643, 2.05, 3.0), (128, 128, 2): (0.428, 0.0, 4.6),
+        (128, 128): (0.428, 1.63, 3.0), (64, 256): (0.455, 1.63, 3.0), (64, 128, 2): (0.273, 0.0, 4.2),
+        (64, 128): (0.273, 1.2, 3.0), (64, 64): (0.182, 1.0, 3.0),
+    },
+}  # fmt: skip
+#: Microseconds more for a tile of 128 x 256 if the epilogue calls `math` while no other warpgroup multiplies.
+_HEAVY = 1.4
+#: The library's product in float32 and an elementwise kernel on an H100, for at most so many rows: microseconds of a
+#: call, of 1e9 multiplications, of 1e6 results, and of 1e6 elements of the matrices.
+_MOST_ROWS, _LIBRARY = 1024, (10.5, 1.324, 1.964, 0.692)
 
 
 class MatrixView(NamedTuple):
@@ -104,14 +135,14 @@ def order_of(
     found: KernelProduct,
     alignments: Sequence[int],
     device: int,
-    multiprocessors: int,
+    card: Card,
     tile: Sequence[int] | None = None,
 ) -> TensorOrder | None:
     """Return the launch of a product; None if the kernel does not support it.
 
     Args:
         alignments: the arrays' addresses modulo 16, by their numbers.
-        multiprocessors: of the GPU.
+        card: the GPU's.
         tile: one of `tiles_for`, maybe without its last numbers; by default the first of them.
     """
     flat = found if found.sizes >= 0 else _flattened(found)
@@ -135,30 +166,31 @@ def order_of(
     is_grouped = has_sizes and not by_k
     if (has_sizes and (n % 2 or count > MOST_GROUPS)) or (by_k and not (a_down and b_down)):
         return None
-    tall, wide, turns = Tile(*(tile or _tiles(flat, multiprocessors)[0]))
+    tall, wide, turns, cluster = Tile(*(tile or _tiles(flat, card)[0]))
     spec = GemmSpec(
         dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tall, wide), formula=flat.formula,
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
         sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k, reduces=flat.reduces if any(reduces) else (),
+        cluster=cluster,
     )  # fmt: skip
     depth = ROW // item
     maps = [
         _map(flat.a, (count, m, k), a_down, tall, depth),
-        _map(flat.b, (count, n * flat.sums, k), b_down, wide // flat.sums, depth),
+        _map(flat.b, (count, n * flat.sums, k), b_down, wide // flat.sums // cluster, depth, COLUMNS // cluster),
         *[_map(flat.outs[each], (count, m, n), False, 16, COLUMNS) for each in mapped],  # 16 rows of a warp
     ]
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
     sizes: Any = AddressOf(flat.sizes) if has_sizes else 0
-    tiles = count * _up(m, tall) * _up(n * flat.sums, wide)
-    blocks = multiprocessors if is_grouped else min(multiprocessors, tiles)
+    tiles = count * _up(m, tall * cluster) * _up(n * flat.sums, wide)
+    blocks = card.multiprocessors if is_grouped else cluster * min(card.multiprocessors // cluster, tiles)
     parameters: tuple[Any, ...] = (
         *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes,
         m, n, k, count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0),
     )  # fmt: skip
     grid, block = (blocks, 1, 1), (spec.threads, 1, 1)
-    return TensorOrder(spec, device, grid, block, (1, 1, 1), spec.shared_bytes, parameters)
+    return TensorOrder(spec, device, grid, block, (cluster, 1, 1), spec.shared_bytes, parameters)
 
 
 def _up(n: int, step: int) -> int:
@@ -176,12 +208,12 @@ def _flattened(found: KernelProduct) -> KernelProduct | None:
     folds = axes and not any(found.b.steps[d] for d in axes)
     every = [each for each in arrays if each is not None]
     if folds and all(_merge(each, found.shape, [*axes, len(lengths)]) for each in every if each is not found.b):
-        rows, kept = prod(found.shape[:-1]), []
+        rows, kept = math.prod(found.shape[:-1]), []
     elif all(_merge(each, found.shape, axes) for each in every):
         rows, kept = found.shape[-2], axes[-1:]
     else:
         return None
-    count = prod(lengths) if kept else 1
+    count = math.prod(lengths) if kept else 1
 
     def flat(view: MatrixView) -> MatrixView:
         steps = (view.steps[kept[0]] if kept else 0, *view.steps[-2:])
@@ -236,44 +268,80 @@ def _way(view: MatrixView, alignments: Sequence[int], n: int) -> str | None:
     return None if n % 2 or any(step % (2 * view.itemsize) for step in steps) else "direct"
 
 
-def tiles_for(found: KernelProduct, multiprocessors: int) -> list[Tile]:
+def tiles_for(found: KernelProduct, card: Card) -> list[Tile]:
     """Return the tiles for a product that the kernel supports, those that should be fastest first."""
     flat = found if found.sizes >= 0 else _flattened(found)
-    return [] if flat is None else _tiles(flat, multiprocessors)
+    return [] if flat is None else _tiles(flat, card)
 
 
-def _tiles(flat: KernelProduct, multiprocessors: int) -> list[Tile]:
-    """Return the tiles, sorted by the cycles that they should take."""
-    (count, m, n), k, sums = flat.shape, flat.k, flat.sums
+def library_is_faster(found: KernelProduct, card: Card) -> bool:
+    """Return whether the library's product and an elementwise kernel should be faster than the kernel.
+
+    cuBLASLt splits sums if there are few tiles.
+    """
+    flat = _flattened(found)
+    if flat is None or card.name != "H100" or found.shape[-2] > _MOST_ROWS:
+        return False
+    (count, m, n), k = flat.shape, flat.k
+    n *= flat.sums
+    sizes = 1.0, 1e-9 * count * m * n * k, 1e-6 * count * m * n, 1e-6 * count * (m * k + k * n)
+    library = sum(part * size for part, size in zip(_LIBRARY, sizes, strict=True))
+    own = _microseconds(flat, card, _tiles(flat, card)[0])
+    return math.isfinite(own) and library < 0.97 * own
+
+
+def _microseconds(flat: KernelProduct, card: Card, tile: Tile) -> float:
+    """Return the time that a product should take with a tile; infinity if the tile was not measured."""
+    cost = COSTS[card.name].get(tuple(tile[: 4 if tile.cluster > 1 else 3 if tile.turns > 1 else 2]))
+    if cost is None:
+        return float("inf")
+    (count, m, n), k, (stage, rest, launch) = flat.shape, flat.k, cost
     # Groups of equal size are the likeliest.
     if flat.by_k:
         k = _up(k, count)
     elif flat.sizes >= 0:
         m = _up(m, count)
-
-    def cycles(tile: Tile) -> float:
-        tall, wide, turns = tile
-        rounds = _up(count * _up(m, tall) * _up(n * sums, wide), multiprocessors)
-        product = _up(k * flat.a.itemsize, ROW) * max(ROW * (tall + wide) / _BYTES, tall * wide / _PRODUCTS)
-        largest = TILES[0][0] * TILES[0][1] * sums
-        epilogue = _START + (_HEAVY if flat.is_heavy else _EPILOGUE) * tall * wide / largest
-        return rounds * (product + epilogue) if turns == 1 else rounds * max(product, epilogue) + epilogue
-
-    # Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns.
-    fitting = [
-        each
-        for each in (Tile(*given) for given in TILES)
-        if (sums == 1 or each.wide % (2 * COLUMNS) == 0) and not (flat.by_k and each.turns > 1)
-    ]
-    return sorted(fitting, key=cycles)
+    tiles = count * _up(m, tile.tall * tile.cluster) * _up(n * flat.sums, tile.wide)
+    rounds = _up(tiles, max(card.multiprocessors // tile.cluster, 1))
+    if flat.is_heavy and tile.turns == 1:
+        rest += _HEAVY * tile.tall * tile.wide / (128 * 256 * flat.sums)
+    return rounds * (_up(k * flat.a.itemsize, ROW) * stage + rest) + launch
 
 
-def _map(view: MatrixView, shape: tuple[int, int, int], down: bool, high: int, depth: int) -> MapOf:
-    """Return the tensor map of a matrix: boxes of `high` rows of `depth` elements; if `down`, of 64 x 64 elements."""
+def _tiles(flat: KernelProduct, card: Card) -> list[Tile]:
+    """Return the tiles, sorted by the time that they should take."""
+    return sorted(
+        [each for each in (Tile(*given) for given in TILES) if _fits(flat, each)],
+        key=lambda tile: _microseconds(flat, card, tile),
+    )
+
+
+def _fits(flat: KernelProduct, tile: Tile) -> bool:
+    """Return whether the kernel can compute a product with a tile.
+
+    Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns. No groups
+    have pairs of blocks. A warpgroup with 128 x 192 sums has registers for few words of operands, and not for groups.
+    """
+    operands = [*flat.factors, *([flat.c] if flat.c else []), *flat.operands]
+    # A thread has 16 columns of a part, in one row of an operand or in two.
+    words = sum(4 * each.itemsize * (2 if each.steps[-2] else 1) if each.steps[-1] else 2 for each in operands)
+    few = words <= 12 and flat.sizes < 0
+    return (
+        (flat.sums == 1 or tile.wide % (2 * COLUMNS) == 0)
+        and not (flat.by_k and tile.turns > 1)
+        and not (flat.sizes >= 0 and tile.cluster > 1)
+        and (few or tile.turns == 1 or tile.tall * tile.wide <= 128 * 128)
+    )
+
+
+def _map(
+    view: MatrixView, shape: tuple[int, int, int], down: bool, high: int, depth: int, deep: int = COLUMNS
+) -> MapOf:
+    """Return the tensor map of a matrix: boxes of `high` rows of `depth` elements; if `down`, of `deep` x 64."""
     (count, rows, along), (batch, line, step) = shape, view.steps
     box = (1, high, depth)
     if down:
-        rows, along, line, step, box = along, rows, step, line, (1, COLUMNS, ROWS)
+        rows, along, line, step, box = along, rows, step, line, (1, deep, ROWS)
     count = count if batch else 1
     fields = tensor_maps.fields_of(
         view.dtype, view.itemsize, (count, rows, along), (batch, line, step), box, box[-1] * view.itemsize

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from ...runtime.launch_order import WarpgroupSpec
@@ -12,6 +13,8 @@ ROW = 128
 ROWS, COLUMNS = 64, 64
 #: Bytes of a part of a result in shared memory: 64 x 64 elements of 16 bits.
 PART = 8192
+#: The multiprocessors of an H100 or H200.
+MULTIPROCESSORS = 132
 #: Bytes of shared memory that a block may use.
 MOST_SHARED = 232448
 #: The most results that are stored by the copy engine, and the most groups of rows.
@@ -34,6 +37,7 @@ class _GemmFields(NamedTuple):
     turns: int = 1
     by_k: bool = False
     reduces: tuple[str, ...] = ()
+    cluster: int = 1
 
 
 class GemmSpec(_GemmFields, WarpgroupSpec):
@@ -57,6 +61,7 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
         reduces: for each result "", or the reduction "sum", "max" or "min" over 64 columns that is stored instead. ()
             for none.
         by_k: whether groups divide the sums over K instead: each has its own result, of its rows of Aᵀ and B.
+        cluster: 2 if pairs of blocks compute two tiles, one below the other: each loads half of B for both. Else 1.
     """
 
     __slots__ = ()
@@ -93,6 +98,11 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
     def groups(self) -> int:
         """Number of warpgroups that multiply; one more loads."""
         return self.tile[0] // ROWS // self.halves * self.turns
+
+    @property
+    def band(self) -> int:
+        """Rows of tiles that blocks compute together: their rows of A and columns of B then need about equal bytes."""
+        return max(round(math.sqrt(MULTIPROCESSORS * self.tile[1] / self.tile[0]) / self.cluster), 1)
 
     @property
     def parts(self) -> int:

@@ -23,14 +23,16 @@ def depth_of(spec: GemmSpec) -> int:
 def loading(spec: GemmSpec) -> Any:
     """Return load(at, done, map_a, map_b, top, left, along, n, ...), which lets the copy engine fill a stage.
 
-    B arrives in bricks: of 64 columns if its rows are contiguous, else of all columns of a half.
+    B arrives in bricks: of 64 columns if its rows are contiguous, else of all columns of a half. Each block of a
+    cluster loads a part of every brick, for all its blocks.
     """
-    (TALL, WIDE), STAGE, A_DOWN, B_DOWN = spec.tile, spec.stage_bytes, spec.a_down, spec.b_down
+    (TALL, WIDE), STAGE, A_DOWN, B_DOWN, CLUSTER = spec.tile, spec.stage_bytes, spec.a_down, spec.b_down, spec.cluster
     BRICKS = WIDE // COLUMNS if B_DOWN else spec.sums
     IN_HALF, BRICK_BYTES, BRICK_WIDE = BRICKS // spec.sums, ROW * WIDE // BRICKS, WIDE // BRICKS
+    PART_BYTES, PART_WIDE, PART_DEPTH = BRICK_BYTES // CLUSTER, BRICK_WIDE // CLUSTER, depth_of(spec) // CLUSTER
 
     @inlined
-    def load(at, done, map_a, map_b, top, left, along, n, layer_a, layer_b):
+    def load(at, done, map_a, map_b, top, left, along, n, layer_a, layer_b, rank):
         device.mbarrier_arrive_expect_tx(done, STAGE)
         if A_DOWN:
             for brick in range(TALL // ROWS):
@@ -38,14 +40,32 @@ def loading(spec: GemmSpec) -> Any:
         else:
             device.tma_load(at, map_a, (along, top, layer_a), done)
         for brick in range(BRICKS):
-            to = at + ROW * TALL + brick * BRICK_BYTES
+            to = at + ROW * TALL + brick * BRICK_BYTES + rank * PART_BYTES
             line = left + brick % IN_HALF * BRICK_WIDE + brick // IN_HALF * n
-            if B_DOWN:
+            if CLUSTER > 1 and B_DOWN:
+                device.tma_load_multicast(to, map_b, (line, along + rank * PART_DEPTH, layer_b), done, 3)
+            elif CLUSTER > 1:
+                device.tma_load_multicast(to, map_b, (along, line + rank * PART_WIDE, layer_b), done, 3)
+            elif B_DOWN:
                 device.tma_load(to, map_b, (line, along, layer_b), done)
             else:
                 device.tma_load(to, map_b, (along, line, layer_b), done)
 
     return load
+
+
+def releasing(CLUSTER: int) -> Any:
+    """Return release(empty, if_there, thread): it lets all blocks that write to a stage fill it again."""
+
+    @inlined
+    def release(empty, if_there, thread):
+        if CLUSTER > 1:
+            if if_there and thread < CLUSTER:
+                device.mbarrier_arrive_cluster_relaxed(empty, thread)
+        elif if_there and thread == 0:
+            device.mbarrier_arrive(empty)
+
+    return release
 
 
 def clearing(spec: GemmSpec) -> Any:
@@ -84,7 +104,9 @@ def multiplying(spec: GemmSpec) -> tuple[Any, ...]:
 
     @inlined
     def factors(shared, share):
-        return A_MATRIX + ((shared + share * PART) >> 4), B_MATRIX + ((shared + A_BYTES) >> 4)
+        # In a cluster, the addresses of the second block have bits that a descriptor has no room for.
+        first = shared & 0x3FFFF
+        return A_MATRIX + ((first + share * PART) >> 4), B_MATRIX + ((first + A_BYTES) >> 4)
 
     if spec.halves == 1:
 

@@ -10,16 +10,22 @@ from ..primitives.device import ld_global_b32, ld_shared_b32, st_shared_b32
 from .epilogue import inlined
 from .spec import GemmSpec
 
-#: Rows of tiles that blocks compute together, so that they find columns of B in the L2 cache.
-BAND = 8
+
+@inlined
+def divided(x, y):
+    """Return quotient and remainder of numbers below 2**32: this takes fewer registers than a division of int64."""
+    few, parts = np.uint32(x), np.uint32(y)
+    return np.int64(few // parts), np.int64(few % parts)
 
 
 def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
     """Return keep(sizes, ...), find(tile, place, ...), span(place, ...) and locate(tile, ...).
 
-    Kernels ask them what to compute. The sizes of groups are in shared memory, and all their rows follow each other.
+    Kernels ask them what to compute; the tiles of a cluster of two blocks count as one. The sizes of groups are in
+    shared memory, and all their rows follow each other.
     """
-    TALL, WIDE, THREADS = spec.tile[0], spec.tile[1] // spec.sums, spec.threads
+    TALL, WIDE, THREADS = spec.tile[0] * spec.cluster, spec.tile[1] // spec.sums, spec.threads
+    BAND = spec.band  # rows of tiles that blocks compute together, so that they find columns of B in the L2 cache
     GROUPED, BY_K = spec.is_grouped, spec.by_k
 
     @inlined
@@ -47,7 +53,7 @@ def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
                     tiles = (rows + TALL - 1) // TALL * across
         else:
             tiles = (m + TALL - 1) // TALL * across
-            found = tile // tiles
+            found, _ = divided(tile, tiles)
             while BY_K and matrix < found:
                 matrix, start = matrix + 1, start + rows
                 rows = np.int64(ld_shared_b32(sizes + 4 * matrix)) if matrix < count else nothing
@@ -65,8 +71,9 @@ def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
     @inlined
     def locate(tile, rows, across):
         """Return the first row and column of a tile of a matrix."""
-        band, within = tile // (BAND * across), tile % (BAND * across)
+        band, within = divided(tile, BAND * across)
         high = max(min(BAND, (rows + TALL - 1) // TALL - BAND * band), 1)  # 1 after the last tile
-        return (BAND * band + within % high) * TALL, within // high * WIDE
+        column, row = divided(within, high)
+        return (BAND * band + row) * TALL, column * WIDE
 
     return keep, find, span, locate

@@ -16,7 +16,7 @@ from ...base._numba import cuda
 from ..primitives import device
 from .epilogue import finish, moving
 from .spec import PART, ROW, ROWS, GemmSpec
-from .stages import clearing, depth_of, loading, multiplying
+from .stages import clearing, depth_of, loading, multiplying, releasing
 from .tiles import tiles_of
 
 #: The first of two barriers of the warpgroups that alternate; those before it are the epilogue's.
@@ -34,7 +34,8 @@ def make(spec: GemmSpec) -> Any:
     RESULTS, BARRIERS = STAGES * STAGE, STAGES * STAGE + spec.staging_bytes
     GROUPED, BY_K, PARTS, HALVES = spec.is_grouped, spec.by_k, spec.parts, spec.halves
     OUT_WIDE, TOGETHER, TURNS, SKIPPED = spec.tile[1] // spec.sums, WARPGROUPS // spec.turns, spec.turns, spec.turns - 1
-    FEW, MANY = (40, 232) if WARPGROUPS == 2 else (40, 240)
+    CLUSTER, TALL, release = spec.cluster, spec.tile[0], releasing(spec.cluster)
+    FEW, MANY = 40, 232 if WARPGROUPS == 2 else 240
     keep, find, span, locate = tiles_of(spec)
     load, clear, (factors, zeros, multiplied, waited) = loading(spec), clearing(spec), multiplying(spec)
     begin, finish_rows = finish(spec)
@@ -50,15 +51,19 @@ def make(spec: GemmSpec) -> Any:
         if cuda.threadIdx.x == 0:
             for stage in range(STAGES):
                 device.mbarrier_init(full + 8 * stage, 1)
-                device.mbarrier_init(empty + 8 * stage, TOGETHER)
+                device.mbarrier_init(empty + 8 * stage, TOGETHER * CLUSTER)
             device.fence_mbarrier_init()
         sizes = keep(sizes, empty + 8 * STAGES, count, cuda.threadIdx.x)
-        cuda.syncthreads()
+        rank = device.cluster_ctarank() if CLUSTER > 1 else 0
+        if CLUSTER > 1:
+            device.cluster_sync()
+        else:
+            cuda.syncthreads()
         across, depth = (n + OUT_WIDE - 1) // OUT_WIDE, (k + DEPTH - 1) // DEPTH
         # Each warpgroup that multiplies skips the tiles of the other turn, and their stages.
         turn, share = (group // TOGETHER, group % TOGETHER) if group < WARPGROUPS else (0, 0)
         stage, phase = turn * depth % STAGES, turn * depth // STAGES & 1
-        tile, nothing = np.int64(cuda.blockIdx.x + turn * cuda.gridDim.x), np.int64(0)
+        tile, nothing = np.int64(cuda.blockIdx.x // CLUSTER + turn * (cuda.gridDim.x // CLUSTER)), np.int64(0)
         place = find(tile, (nothing - (GROUPED or BY_K), nothing, nothing, nothing), m, across, count, sizes)
         if group == WARPGROUPS:
             device.setmaxnreg_dec(FEW)
@@ -68,10 +73,11 @@ def make(spec: GemmSpec) -> Any:
                 for step in range((length + DEPTH - 1) // DEPTH):
                     at, done, along = shared + stage * STAGE, full + 8 * stage, begin_k + DEPTH * step
                     device.mbarrier_wait_parity(empty + 8 * stage, phase ^ 1)
-                    load(at, done, map_a, map_b, start + top, left, along, n, matrix * a_batches, matrix * b_batches)
+                    line, layers = start + top + TALL * rank, (matrix * a_batches, matrix * b_batches)
+                    load(at, done, map_a, map_b, line, left, along, n, *layers, rank)
                     phase ^= stage == STAGES - 1
                     stage = 0 if stage == STAGES - 1 else stage + 1
-                tile += cuda.gridDim.x
+                tile += cuda.gridDim.x // CLUSTER
                 place = find(tile, place, m, across, count, sizes)
         else:
             device.setmaxnreg_inc(MANY)
@@ -84,7 +90,7 @@ def make(spec: GemmSpec) -> Any:
             top, left = locate(tile - place[1], span(place, m, k)[1], across)
             while place[0] < count:
                 matrix, (start, rows, _, length) = place[0], span(place, m, k)
-                end, top = min(start + rows, m), start + top + ROWS * share
+                end, top = min(start + rows, m), start + top + TALL * rank + ROWS * share
                 starts, targets = operands_at(operands, batches, matrix), outs_at(outs, out_batches, matrix)
                 layer = nothing if GROUPED else matrix
                 more = (
@@ -101,20 +107,18 @@ def make(spec: GemmSpec) -> Any:
                         clear(shared + stage * STAGE, length - DEPTH * step, thread, group, ORDER)
                     to = stage * (STAGE // 16)
                     sums = multiplied(sums, a + to, b + to)
-                    if before >= 0 and thread == 0:
-                        device.mbarrier_arrive(empty + 8 * before)
+                    release(empty + 8 * before, before >= 0, thread)
                     before = stage
                     phase ^= stage == STAGES - 1
                     stage = 0 if stage == STAGES - 1 else stage + 1
                 if TURNS > 1:
                     device.bar_arrive(ORDER + 1 - turn, 256)
                 # The next tile is found while the last products are computed.
-                tile += TURNS * cuda.gridDim.x
+                tile += TURNS * (cuda.gridDim.x // CLUSTER)
                 place = find(tile, place, m, across, count, sizes)
                 next_top, next_left = locate(tile - place[1], span(place, m, k)[1], across)
                 sums = waited(sums)
-                if before >= 0 and thread == 0:
-                    device.mbarrier_arrive(empty + 8 * before)
+                release(empty + 8 * before, before >= 0, thread)
                 finish_rows(sums[0], words, top, 0, *more)
                 if HALVES == 2:
                     words = begin(starts, pitches, top + ROWS, left, end, n, thread)
@@ -124,5 +128,8 @@ def make(spec: GemmSpec) -> Any:
                 phase, stage = phase ^ (stage // STAGES & 1), stage % STAGES
             if lane == 0:
                 device.cp_async_bulk_wait_group(0)
+        if CLUSTER > 1:  # the other block may still write to this one's shared memory
+            device.bar_warp_sync()
+            device.cluster_sync()
 
     return kernel

@@ -119,7 +119,13 @@ else:
 
             return types.void(), generate
 
+        meet.numbacc_twin = _met
         return meet
+
+    # In the compiled simulator each block has a table.
+    @cuda.jit(device=True)
+    def _met():
+        cuda.syncthreads()
 
     def _looked_up(builder: Any, offset: Any) -> Any:
         """Return the table's element at an offset in bytes."""
@@ -180,6 +186,20 @@ else:
                 return context.get_dummy_value()
 
             return types.void(tile, group, words, block), generate
+
+        @intrinsic
+        def put_here(typing: Any, tile: Any, group: Any, words: Any, block: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+                offset = builder.mul(resized(builder, args[1], I32), I32(width * size))
+                vector = ir.Constant(access, ir.Undefined)
+                for k in range(count):
+                    vector = builder.insert_element(vector, builder.extract_value(args[2], k), I32(k))
+                builder.store(vector, kept_pointer(builder, offset, access), align=width * size)
+                return context.get_dummy_value()
+
+            return types.void(tile, group, words, block), generate
+
+        put.numbacc_twin = put_here
 
         @intrinsic
         def look_up(typing: Any, tile: Any, addresses: Any, at: Any, targets: Any, to: Any, step: Any) -> Any:

@@ -12,19 +12,21 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic
 
 from ...errors import KernelError
 from . import meter
 from .alignment import MISALIGNED
 from .analysis import Facts
-from .checks import ERRORS, UNINITIALIZED, Checks, _address, _check, _compiled, _integers, _note, explain
+from .checks import Checks, explain
 from .half import as_dtype
 from .kinds import Kinds, parts_of
 from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
+from .reached import unraveled
 from .sites import array_of
 from .source import Source
+from .stamps import ERRORS, UNINITIALIZED, call, check, data_address, integers, note
 from .syntax import (
     BARRIER,
     EXCHANGE,
@@ -53,7 +55,7 @@ def _touches(
         found = meter.call(builder, meter.TOUCH, [meter_at, place, where[2], at])
         with builder.if_then(builder.icmp_signed("!=", found, word(0)), likely=False):
             # the meter finds the element by its address later
-            _compiled(context, builder, _note, [error, *where, found, place, at, *[word(0)] * 5])
+            call(context, builder, note, [error, *where, found, place, at, *[word(0)] * 5])
 
 
 @intrinsic
@@ -70,21 +72,21 @@ def element(typingctx: Any, array: Any, index: Any, error: Any, where: Any, numb
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kinds = signature.args
         made = context.make_array(kinds[0])(context, builder, args[0])
-        where_values = _integers(context, builder, kinds[3], args[3])
-        meter_at = _address(context, builder, kinds[4], args[4])
-        given = _integers(context, builder, kinds[5], args[5])
+        where_values = integers(context, builder, kinds[3], args[3])
+        meter_at = data_address(context, builder, kinds[4], args[4])
+        given = integers(context, builder, kinds[5], args[5])
 
         def more(wrapped: list[Any], error_at: Any, four: list[Any]) -> None:
             pointer = cgutils.get_item_pointer(context, builder, kinds[0], made, wrapped)
             _touches(context, builder, pointer, meter_at, given, where_values, error_at)
 
         if not len(kinds[1]):  # an array without axes
-            error_at = _address(context, builder, kinds[2], args[2])
+            error_at = data_address(context, builder, kinds[2], args[2])
             _touches(context, builder, made.data, meter_at, given, where_values, error_at)
             return context.make_tuple(builder, result, [])
         shape = types.UniTuple(types.int64, len(kinds[1]))
         sizes = context.make_tuple(builder, shape, cgutils.unpack_tuple(builder, made.shape)[: len(kinds[1])])
-        return _check(context, builder, [shape, *kinds[1:3]], [sizes, *args[1:3]], where_values, more)
+        return check(context, builder, [shape, *kinds[1:3]], [sizes, *args[1:3]], where_values, more)
 
     return result(array, index, error, where, numbers, places), codegen
 
@@ -95,10 +97,10 @@ def field(typingctx: Any, record: Any, error: Any, where: Any, numbers: Any, pla
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kinds = signature.args
-        where_values = _integers(context, builder, kinds[2], args[2])
-        meter_at = _address(context, builder, kinds[3], args[3])
-        given = _integers(context, builder, kinds[4], args[4])
-        error_at = _address(context, builder, kinds[1], args[1])
+        where_values = integers(context, builder, kinds[2], args[2])
+        meter_at = data_address(context, builder, kinds[3], args[3])
+        given = integers(context, builder, kinds[4], args[4])
+        error_at = data_address(context, builder, kinds[1], args[1])
         _touches(context, builder, args[0], meter_at, given, where_values, error_at)
         return args[0]
 
@@ -117,40 +119,11 @@ def poison(typingctx: Any, array: Any) -> Any:
     return types.void(array), codegen
 
 
-@register_jitable
-def unraveled(shape, k):  # type: ignore[no-untyped-def]
-    """Return the index of an array's element k, in C order; an index out of bounds if the array has fewer elements."""
-    size = 1
-    for n in shape:
-        size *= n
-    rest = k + size if k < 0 else k
-    index = shape
-    for axis in range(len(shape) - 1, 0, -1):
-        index = _with(index, axis, rest % max(shape[axis], 1))
-        rest //= max(shape[axis], 1)
-    return _with(index, 0, rest)
-
-
-@intrinsic
-def _with(typingctx: Any, index: Any, axis: Any, value: Any) -> Any:
-    """Return a tuple with another value on an axis."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = context.get_value_type(types.int64)
-        parts = cgutils.unpack_tuple(builder, args[0])
-        kept = [
-            builder.select(builder.icmp_signed("==", args[1], word(k)), args[2], part) for k, part in enumerate(parts)
-        ]
-        return context.make_tuple(builder, signature.return_type, kept)
-
-    return index(index, types.int64, types.int64), codegen
-
-
 def _calls(number: int, count: int) -> Any:
     """Return an intrinsic that calls a function of `meter.FUNCTIONS` with the meter and `count` integers."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        held = _address(context, builder, signature.args[0], args[0])
+        held = data_address(context, builder, signature.args[0], args[0])
         meter.call(builder, number, [held, *args[1:]])
         return context.get_dummy_value()
 
@@ -225,7 +198,7 @@ class Accesses(Checks):
         return ["_nb_meter"]
 
     @staticmethod
-    def kinds(arrays: list[Any]) -> list[types.Type]:
+    def kinds() -> list[types.Type]:
         return [types.Array(types.int64, 1, "C")]
 
     def head(self, line: int) -> list[ast.stmt]:

@@ -43,7 +43,7 @@ def _number(value: Any, kind: str) -> Any:
 
 
 #: The types of arguments that kernels use unchanged.
-_AS_GIVEN = (np.ndarray, bool, int, float, complex)
+_AS_GIVEN = frozenset({np.ndarray, bool, int, float, complex})
 
 
 def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> AbstractContextManager[tuple[Any, ...]]:
@@ -52,9 +52,14 @@ def on_host(given: Sequence[Any], extensions: Iterable[Any] = ()) -> AbstractCon
     Raises:
         DTypeError: kernels do not support an argument of this type.
     """
-    if not extensions and all(type(each) in _AS_GIVEN for each in given):
+    if not extensions and are_on_host(given):
         return nullcontext(tuple(given))
     return _converted_to_host(given, extensions)
+
+
+def are_on_host(given: Sequence[Any]) -> bool:
+    """Return whether a kernel uses its arguments as they are."""
+    return _AS_GIVEN.issuperset(map(type, given))
 
 
 @contextmanager
@@ -78,7 +83,7 @@ def allocation(own: Any, arg: np.ndarray[Any, Any]) -> tuple[int, int, Any]:
         own: the argument as it was given.
         arg: the same in host memory.
     """
-    low, high = _Placement(_address(arg), arg.shape, arg.strides, arg.dtype, False).extent()
+    low, high = placement(arg).extent()
     if isinstance(own, PortableArray):
         root = own._storage.owner
         while isinstance(root, np.ndarray) and isinstance(root.base, np.ndarray):
@@ -92,7 +97,12 @@ def allocation(own: Any, arg: np.ndarray[Any, Any]) -> tuple[int, int, Any]:
     return low, high - low, arg  # a launch copies it to the start of an allocation
 
 
-def _address(array: np.ndarray[Any, Any]) -> int:
+def placement(array: np.ndarray[Any, Any] | np.void) -> _Placement:
+    """Return where a NumPy array's elements are, or those of a record."""
+    return _Placement(_address(array), array.shape, array.strides, array.dtype, False)
+
+
+def _address(array: np.ndarray[Any, Any] | np.void) -> int:
     return int(array.__array_interface__["data"][0])
 
 

@@ -13,237 +13,45 @@ import os
 from collections import defaultdict
 from typing import Any
 
-import numpy as np
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic
 
+from . import reached
 from .alignment import MISALIGNED, aligned, is_view, views
 from .analysis import Facts
+from .half import as_dtype
+from .intrinsics import is_opaque
 from .kinds import Kinds, parts_of
 from .loops import STOPPED
 from .normalize import Normalize
+from .reached import WORDS
 from .sites import Sites, array_of, indices
 from .source import Source
-from .syntax import BARRIER, GRID_BARRIER, Rewriter, assignment, called, duplicate, expression, named, statements
-from .variables import load as _load
-from .variables import store as _store
-from .watching import ACQUIRE, ATOMIC, BOTH, EXCHANGE, OBSERVE, READ, WRITE
-
-#: Codes of errors, stored in the first element of the array of errors.
-OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
-#: Codes of errors that `addresses` finds. `alignment` and `loops` have other codes.
-OUTSIDE, MISALIGNED_ADDRESS = 8, 9
-#: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
-#: of indices, indices.
-ERRORS = 16
-# The bits of a stamp: thread, flag, flag, access, era.
-_THREAD, _WARP, _MANY, _BLOCKS, _SITE, _ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
-_ATOMIC = _MANY
-#: The bits of an era for the barriers of a block between two barriers of the grid.
-_COOPERATIVE_BITS = 18
-
-
-def _era_bits(blocks: int, cooperative: bool) -> int:
-    """Return how many bits an era needs for the barriers of a block.
-
-    Args:
-        cooperative: whether the grid synchronizes. Between two of its barriers, each block has another number.
-    """
-    return _COOPERATIVE_BITS if cooperative else 43 - (blocks + 1).bit_length()
-
-
-# The functions below are compiled once, for int64 only: an address stands for an array.
-
-
-def _note(error, line, name, t, b, code, other, stamp, count, i0, i1, i2, i3):  # type: ignore[no-untyped-def]
-    """Record an error."""
-    old = _load(error)
-    if old == 0 or (old == UNINITIALIZED and code != UNINITIALIZED):  # a race explains an uninitialized read
-        _store(error, code)
-        _store(error + 8, line)
-        _store(error + 16, name)
-        _store(error + 24, t)
-        _store(error + 32, b)
-        _store(error + 48, other)
-        _store(error + 56, stamp)
-        _store(error + 64, count)
-        _store(error + 72, i0)
-        _store(error + 80, i1)
-        _store(error + 88, i2)
-        _store(error + 96, i3)
-    return 0
-
-
-def _is_race_of_blocks(stamp, mode, did):  # type: ignore[no-untyped-def]
-    """Return whether an access of another block is a race: no atomic operation orders it before this one."""
-    if did == 2 or (mode >= ATOMIC and stamp & _ATOMIC):
-        return False
-    return not (did == 1 and stamp & _ATOMIC)
-
-
-_is_race_of_blocks = register_jitable(_is_race_of_blocks)
-
-
-def _touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  # type: ignore[no-untyped-def]
-    """Record an access in the stamps of its element, at `wrote` and `read`.
-
-    Args:
-        state: the address of the block's state: atomic operations on global arrays (2: used a result), or for a shared
-            array the elements written. The next words are the stamp that revealed a race, and the oldest stamp that
-            matters: of a shared array, for whether an element was written.
-        era: since the last barrier; since: since the last barrier of the block; start: of this block; end: of the next.
-
-    Returns:
-        The code of an error, and 16 times the other access for explain(); 0 if there is no error.
-    """
-    me = era | (site << _SITE) | t
-    w = _load(wrote)
-    found = 0
-    stamps = True
-    if since <= w < end:
-        other = (w ^ me) & _THREAD != 0 and (w >= era or (w ^ me) & _WARP != 0)
-        if other and not (mode >= ATOMIC and w & _ATOMIC):
-            found = RACE | mode << 4
-            _store(state + 8, w)
-    elif w < start or w >= end:
-        if shared:
-            if w < _load(state + 16):
-                if mode != WRITE and mode != EXCHANGE:
-                    found = UNINITIALIZED
-                if mode != READ and mode != OBSERVE:
-                    _store(state, _load(state) + 1)
-        elif w >= _load(state + 16) and _is_race_of_blocks(w, mode, _load(state)):
-            found = RACE | mode << 4
-            _store(state + 8, w)
-    if mode != READ and mode != OBSERVE:
-        r = _load(read)
-        if r >= _load(state + 16):
-            here = start <= r < end
-            others = (r >= era and (r & _MANY or (r ^ me) & _THREAD)) or (r ^ me) & _WARP
-            if found & 15 != RACE and here and r >= since and others:
-                found = RACE | (mode | 8) << 4
-                _store(state + 8, r)
-            far = not shared and (r & _BLOCKS or not here)
-            if found & 15 != RACE and far and _is_race_of_blocks(0, mode, _load(state)):
-                found = RACE | (mode | (24 if here else 8)) << 4
-                _store(state + 8, r)
-        own = era <= w < end and not (w ^ me) & (_THREAD | _ATOMIC)  # this thread wrote it, without a barrier since
-        _store(wrote, (w if own else me | _ATOMIC) if mode >= ATOMIC else me)
-    if not shared and mode == READ and _load(state) != 0:
-        stamps = _load(state) == 1 and w & _ATOMIC == 0  # atomic operations order later accesses
-    if mode in (READ, BOTH) and stamps:
-        r = _load(read)
-        flags = 0
-        if start <= r < end:
-            flags = r & _BLOCKS
-            if r >= era and (r & _MANY or (r ^ me) & _THREAD):
-                flags |= _MANY
-        elif not shared and r >= _load(state + 16):
-            flags = _BLOCKS
-        _store(read, me | flags)
-    if mode >= ATOMIC and not shared:
-        _store(state, max(_load(state), 2 if mode in (ACQUIRE, OBSERVE) else 1))
-    return found
-
-
-def _compiled(context: Any, builder: Any, function: Any, args: list[Any]) -> Any:
-    """Call a function of this module from generated code. It is not inlined, to keep compilation fast."""
-    signature = types.int64(*[types.int64] * len(args))
-    made = context.compile_subroutine(builder, function, signature)
-    callee = context.declare_function(builder.module, made.fndesc)
-    _, result = context.call_conv.call_function(builder, callee, types.int64, signature.args, args, attrs=("noinline",))
-    return result
-
-
-def _integers(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
-    """Return the elements of a tuple as int64."""
-    parts = cgutils.unpack_tuple(builder, value)
-    return [context.cast(builder, p, k, types.int64) for p, k in zip(parts, kind, strict=True)]
-
-
-def _address(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    return builder.ptrtoint(context.make_array(kind)(context, builder, value).data, context.get_value_type(types.int64))
-
-
-def _check(context: Any, builder: Any, kinds: Any, args: Any, where: list[Any], inner: Any) -> Any:
-    """Return an index, or zeros if it is out of bounds. `inner(index)` adds checks for an index in bounds.
-
-    Args:
-        kinds, args: the types and values of (shape, index, error).
-        where: line, number of the array, thread, block.
-    """
-    shape = _integers(context, builder, kinds[0], args[0])
-    index = _integers(context, builder, kinds[1], args[1])
-    error = _address(context, builder, kinds[2], args[2])
-    zero = context.get_constant(types.int64, 0)
-    wrapped, good, axis = [], cgutils.true_bit, context.get_constant(types.int64, 0)
-    for d, (i, n) in enumerate(zip(index, shape, strict=False)):
-        wrapped.append(builder.select(builder.icmp_signed("<", i, zero), builder.add(i, n), i))
-        fits = builder.icmp_unsigned("<", wrapped[-1], n)
-        axis = builder.select(builder.and_(good, builder.not_(fits)), context.get_constant(types.int64, d), axis)
-        good = builder.and_(good, fits)
-
-    def four(values: list[Any]) -> list[Any]:
-        return [context.get_constant(types.int64, len(values)), *(values + [zero] * 4)[:4]]
-
-    with builder.if_else(good, likely=True) as (yes, no):
-        with yes:
-            inner(wrapped, error, four(wrapped))
-        with no:
-            code = context.get_constant(types.int64, OUT)
-            _compiled(context, builder, _note, [error, *where, code, axis, zero, *four(index)])
-            for n in shape[: len(index)]:
-                with builder.if_then(builder.icmp_signed("==", n, zero), likely=False):
-                    context.call_conv.return_user_exc(builder, IndexError, ("an empty array",))
-    kept = [builder.select(good, i, zero) for i in wrapped]
-    return context.make_tuple(builder, types.UniTuple(types.int64, len(kept)), kept)
-
-
-@intrinsic
-def inside(typingctx: Any, shape: Any, index: Any, error: Any, where: Any) -> Any:
-    """Return the index, or zeros if it is out of bounds. `where`: line, number of the array, thread, block."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        numbers = _integers(context, builder, signature.args[3], args[3])
-        return _check(context, builder, signature.args, args, numbers, lambda *_: None)
-
-    return types.UniTuple(types.int64, len(index))(shape, index, error, where), codegen
-
-
-@intrinsic
-def access(
-    typingctx: Any, shape: Any, index: Any, error: Any, where: Any, wrote: Any, read: Any, state: Any, how: Any
-) -> Any:
-    """Return the index, or zeros if it is out of bounds. Also look for races and uninitialized elements.
-
-    `how`: the last arguments of `_touch`, from `mode` to `site`.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kinds = signature.args
-        where_values = _integers(context, builder, kinds[3], args[3])
-        numbers = _integers(context, builder, kinds[7], args[7])
-
-        def more(wrapped: list[Any], error_address: Any, four: list[Any]) -> None:
-            word = context.get_value_type(types.int64)
-            addresses = []
-            for k in (4, 5):
-                made = context.make_array(kinds[k])(context, builder, args[k])
-                pointer = cgutils.get_item_pointer(context, builder, kinds[k], made, wrapped)
-                addresses.append(builder.ptrtoint(pointer, word))
-            held = _address(context, builder, kinds[6], args[6])
-            found = _compiled(context, builder, _touch, [*addresses, held, *numbers, where_values[2]])
-            with builder.if_then(builder.icmp_signed("!=", found, word(0)), likely=False):
-                code, other = builder.and_(found, word(15)), builder.ashr(found, word(4))
-                behind = builder.inttoptr(builder.add(held, word(8)), word.as_pointer())
-                stamp = builder.load(behind)
-                _compiled(context, builder, _note, [error_address, *where_values, code, other, stamp, *four])
-
-        return _check(context, builder, kinds, args, where_values, more)
-
-    result = types.UniTuple(types.int64, len(index))
-    return result(shape, index, error, where, wrote, read, state, how), codegen
+from .stamps import (
+    DIVERGENT,
+    ERA,
+    FOLLOWED,
+    MANY,
+    MISALIGNED_ADDRESS,
+    OFFSETS,
+    OUT,
+    OUTSIDE,
+    SITE,
+    STAMP_ATOMIC,
+    THREAD,
+    UNINITIALIZED,
+    access,
+    call,
+    era_bits,
+    has_stamps,
+    inside,
+    integers,
+    piece_of,
+    stamps_of,
+)
+from .syntax import BARRIER, GRID_BARRIER, Rewriter, assignment, called, duplicate, expression, named, statements, walk
+from .variables import address
+from .watching import ACQUIRE, ATOMIC, BOTH, EXCHANGE, MEMORY, OBSERVE, READ, WRITE
 
 
 def _is_injective(c0, c1, c2, c3, c4, c5, c6, c7, e0, e1, e2, e3, e4, e5, e6, e7):  # type: ignore[no-untyped-def]
@@ -275,8 +83,8 @@ def injective(typingctx: Any, coefficients: Any, extents: Any) -> Any:
     """Return whether a sum of coefficients times counters differs for all choices of the counters."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        given = [v for k in (0, 1) for v in _integers(context, builder, signature.args[k], args[k])]
-        return builder.trunc(_compiled(context, builder, _is_injective, given), context.get_value_type(types.boolean))
+        given = [v for k in (0, 1) for v in integers(context, builder, signature.args[k], args[k])]
+        return builder.trunc(call(context, builder, _is_injective, given), context.get_value_type(types.boolean))
 
     return types.boolean(coefficients, extents), codegen
 
@@ -287,6 +95,7 @@ class Checks:
     Attributes:
         arrays: the names of arrays, by the numbers that errors store.
         tracked: the parameters that the kernel writes, which have stamps.
+        reaches: whether the kernel finds the stamps of an access by its address.
     """
 
     def __init__(self, source: Source, normal: Normalize, facts: Facts, body: list[ast.stmt], arrays: list[str]):
@@ -296,41 +105,28 @@ class Checks:
         self.lines: list[tuple[str, int]] = []
         self.sites = Sites(normal, facts, body, arrays)
         self.views = views(body)
-        self.tracked = [a for a in arrays if a in self.sites.written]
+        self.tracked = [a for a in arrays if a in self.sites.written and has_stamps(facts.kinds[a])]
         self.shared = [*normal.shared]
+        self.reaches = False
 
     def space(self) -> dict[str, Any]:
         """Return the values of the names that the statements use."""
-        return {"_nb_access": access, "_nb_inside": inside, "_nb_injective": injective, "_nb_aligned": aligned}
+        return {
+            "_nb_access": access, "_nb_inside": inside, "_nb_injective": injective, "_nb_aligned": aligned,
+            "_nb_stamps": stamps_of, "_nb_element": reached.element, "_nb_field": reached.field,
+            "_nb_known": reached.known, "_nb_forget": reached.forget, "_nb_kept": reached.kept,
+            "_nb_unraveled": reached.unraveled,
+            "_nb_address": address,
+        }  # fmt: skip
 
     def parameters(self) -> list[str]:
         """Return the parameters that the compiled function takes in addition."""
-        return [
-            "_nb_era_bits",
-            "_nb_offsets",
-            *(f"_nb_{k}_{p}" for p in self.parameter_arrays for k in ("wrote", "read")),
-        ]
+        return []
 
     @staticmethod
-    def kinds(arrays: list[Any]) -> list[types.Type]:
-        """Return the types of `parameters` from the types of the kernel's arrays."""
-        numbers = types.Array(types.int64, 1, "C")
-        return [types.int64, numbers, *(types.Array(types.int64, a.ndim, "C") for a in arrays for _ in range(2))]
-
-    @staticmethod
-    def arguments(arrays: list[Any], offsets: list[int], blocks: int, cooperative: bool) -> list[Any]:
-        """Return the arguments for `parameters`. Untouched memory costs nothing.
-
-        Args:
-            arrays: the kernel's arrays.
-            offsets: the distance in bytes from an address that a GPU aligns to each array's start.
-            cooperative: whether the grid synchronizes.
-        """
-        return [
-            _era_bits(blocks, cooperative),
-            np.array(offsets, np.int64),
-            *(np.zeros(a.shape, np.int64) for a in arrays for _ in range(2)),
-        ]
+    def kinds() -> list[types.Type]:
+        """Return the types of `parameters`."""
+        return []
 
     def head(self, line: int) -> list[ast.stmt]:
         """Return statements at the start of the compiled function."""
@@ -347,6 +143,27 @@ class Checks:
             _nb_grid_era = _nb_era_here = _nb_since_here = 0
             """
         out = statements(text, line)
+        if grid:
+            out += statements(f"_nb_era_bits = {era_bits(0, True)}", line)
+        else:  # as `era_bits` computes them
+            out += statements(
+                """
+                _nb_era_bits, _nb_left = 43, _nb_Gx * _nb_Gy * _nb_Gz + 1
+                for _nb_each in range(43):
+                    if _nb_left > 0:
+                        _nb_left, _nb_era_bits = _nb_left >> 1, _nb_era_bits - 1
+                """,
+                line,
+            )
+        text = f"_nb_next = {OFFSETS + len(self.parameter_arrays)}"
+        for p in self.parameter_arrays:
+            if has_stamps(self.facts.kinds[p]):
+                text += f"\n_nb_size = {p}.size"
+                if p in self.tracked:
+                    text += f"\n_nb_wrote_{p} = _nb_stamps(_nb_error, _nb_next, {p})"
+                    text += f"\n_nb_read_{p} = _nb_stamps(_nb_error, _nb_next + _nb_size, {p})"
+                text += "\n_nb_next += 2 * _nb_size"
+        out += statements(text, line)
         out += statements(
             """
             _nb_places_x = _nb_zeros(_nb_T, _nb_np.int64)
@@ -362,15 +179,19 @@ class Checks:
         for n in self.shared:
             own = "all" * grid
             whole = f"_nb_all_{n}" if grid else n
+            shape = f"{whole}.shape"
+            if pieces := self.pieces(n):
+                shape = f"{whole}.size * {self.normal.shared[n][1].itemsize // pieces}"
             out += statements(
                 f"""
-                _nb_wrote{own}_{n} = _nb_zeros({whole}.shape, _nb_np.int64)
-                _nb_read{own}_{n} = _nb_zeros({whole}.shape, _nb_np.int64)
+                _nb_wrote{own}_{n} = _nb_zeros({shape}, _nb_np.int64)
+                _nb_read{own}_{n} = _nb_zeros({shape}, _nb_np.int64)
                 _nb_filled_{n} = _nb_zeros(3, _nb_np.int64)
                 _nb_filled_{n}[2] = 1
                 """,
                 line,
             )
+        out += self.listed(line) if self.reaches else []
         for n in () if grid else self.tracked:
             out += statements(f"_nb_private_{n} = TEST", line, TEST=self.sites.private(n))
         return out
@@ -380,8 +201,8 @@ class Checks:
         if self.normal.grid:
             return []
         text = f"""
-            _nb_start = (_nb_block + 1) << (_nb_era_bits + {_ERA})
-            _nb_end = (_nb_block + 2) << (_nb_era_bits + {_ERA})
+            _nb_start = (_nb_block + 1) << (_nb_era_bits + {ERA})
+            _nb_end = (_nb_block + 2) << (_nb_era_bits + {ERA})
             _nb_era = _nb_start
             _nb_since = _nb_start
             _nb_state[0] = 0
@@ -390,25 +211,52 @@ class Checks:
             text += f"\n            _nb_filled_{n}[0] = 0\n            _nb_filled_{n}[2] = _nb_start"
         return statements(text, line)
 
+    def pieces(self, array: str) -> int:
+        """Return the bytes of a shared array that have a stamp, in an array of records; 0 if each element has one."""
+        dtype = self.normal.shared[array][1]
+        return piece_of(dtype) if getattr(dtype, "names", None) else 0  # float16 and bfloat16 have none
+
+    def listed(self, line: int) -> list[ast.stmt]:
+        """Return the statements that list the arrays whose stamps are found by address."""
+        if MEMORY in self.parameters():
+            text = ""
+        else:
+            text = f"_nb_words = _nb_zeros({WORDS}, _nb_np.int64)\n"
+            text += f"{MEMORY} = _nb_address(_nb_words) if _nb_error[{FOLLOWED}] == 0 else _nb_error[{FOLLOWED}]\n"
+        text += f"_nb_forget({MEMORY}, _nb_state{'s' * self.normal.grid})"
+        for n in self.shared:
+            own, whole = ("all", f"_nb_all_{n}") if self.normal.grid else ("", n)
+            stamps = f"(_nb_wrote{own}_{n}, _nb_read{own}_{n}, _nb_filled_{n})"
+            text += f"\n_nb_known({MEMORY}, {self.number(n)}, {whole}, {self.pieces(n)}, {stamps})"
+        for n in self.tracked:
+            text += f"\n_nb_known({MEMORY}, {self.number(n)}, {n}, 0, (_nb_wrote_{n}, _nb_read_{n}))"
+        return statements(text, line)
+
     def end(self, line: int) -> list[ast.stmt]:
         """Return statements after the last block."""
-        return []
+        if not self.reaches:
+            return []
+        own = "all" * self.normal.grid
+        arrays = [f"_nb_state{'s' * self.normal.grid}", *["_nb_words"] * (MEMORY not in self.parameters())]
+        for n in self.shared:
+            arrays += [f"_nb_wrote{own}_{n}", f"_nb_read{own}_{n}", f"_nb_filled_{n}"]
+        return statements(f"_nb_kept(({', '.join(arrays)},))", line)
 
     def barrier(self, emit: Any, kind: str = BARRIER) -> list[ast.stmt]:
         """Return the statements where a phase ends."""
         here = "_here" * self.normal.grid
         since = f"\n_nb_since{here} = _nb_era{here}" if kind == BARRIER else ""
         if kind != GRID_BARRIER:
-            return statements(f"_nb_era{here} += {1 << _ERA}{since}", emit.line)
+            return statements(f"_nb_era{here} += {1 << ERA}{since}", emit.line)
         # When block numbers no longer fit, only the threads of a block are compared.
         text = f"""
             _nb_grid_era += 1
             if (_nb_grid_era + 1) * _nb_last + 1 < 1 << (43 - _nb_era_bits):
                 _nb_era_here = 0
-                _nb_states[:, 2] = (_nb_grid_era * _nb_last + 1) << (_nb_era_bits + {_ERA})
+                _nb_states[:, 2] = (_nb_grid_era * _nb_last + 1) << (_nb_era_bits + {ERA})
             else:
                 _nb_grid_era -= 1
-                _nb_era_here += {1 << _ERA}
+                _nb_era_here += {1 << ERA}
                 _nb_states[:, 2] = {(1 << 63) - 1}
             _nb_since_here = _nb_era_here
             _nb_states[:, 0] = 0
@@ -418,14 +266,14 @@ class Checks:
     def enter(self, emit: Any) -> list[ast.stmt]:
         """Return the statements where a block of a grid that synchronizes begins its part of a phase."""
         text = f"""
-            _nb_start = (_nb_grid_era * _nb_last + _nb_block + 1) << (_nb_era_bits + {_ERA})
-            _nb_end = _nb_start + (1 << (_nb_era_bits + {_ERA}))
+            _nb_start = (_nb_grid_era * _nb_last + _nb_block + 1) << (_nb_era_bits + {ERA})
+            _nb_end = _nb_start + (1 << (_nb_era_bits + {ERA}))
             _nb_era = _nb_start + _nb_era_here
             _nb_since = _nb_start + _nb_since_here
             _nb_state = _nb_states[_nb_block]
             """
         for n in self.shared:
-            for k in ("wrote", "read"):
+            for k in ("wrote", "read") if not self.pieces(n) else ():
                 text += f"\n            _nb_{k}_{n} = _nb_{k}all_{n}[_nb_block]"
         return statements(text, emit.line)
 
@@ -445,7 +293,9 @@ class Checks:
 
     def clean(self, body: list[ast.stmt], emit: Any) -> tuple[list[ast.stmt], ast.expr] | None:
         """Return statements and a condition under which a phase needs no checks; None if it always needs them."""
-        return None if self.normal.grid else self.sites.clean(body, emit, self.tracked)
+        if self.normal.grid or any(self.pieces(n) for n in named(body) & {*self.shared}):
+            return None
+        return self.sites.clean(body, emit, self.tracked)
 
     def before(self, s: ast.stmt | ast.expr) -> list[ast.stmt]:
         """Return the statements before a thread's statement, or before the head of its branch or loop."""
@@ -464,20 +314,87 @@ class Checks:
         return self.lines.index(line)
 
 
+class AddressChecks(Checks):
+    """The checks of a kernel whose arguments hold addresses."""
+
+    def __init__(self, source: Source, normal: Normalize, facts: Facts, body: list[ast.stmt], arrays: list[str]):
+        super().__init__(source, normal, facts, body, arrays)
+        self.reaches = True
+
+    def space(self) -> dict[str, Any]:
+        return {**super().space(), "_nb_at": reached.at}
+
+    def parameters(self) -> list[str]:
+        return [*super().parameters(), MEMORY]
+
+    @staticmethod
+    def kinds() -> list[types.Type]:
+        return [*Checks.kinds(), types.int64]
+
+    def pieces(self, array: str) -> int:
+        """Return the bytes that have a stamp in an array of 16-byte elements, which holds numbers of any size."""
+        return 2 if self.normal.shared[array][1].itemsize == 16 else super().pieces(array)
+
+    def listed(self, line: int) -> list[ast.stmt]:
+        local = "\n".join(f"_nb_known({MEMORY}, {self.number(n)}, _nb_all_{n}, 0, ())" for n in self.normal.local)
+        return [*super().listed(line), *statements(local or "pass", line)]
+
+    def clean(self, body: list[ast.stmt], emit: Any) -> tuple[list[ast.stmt], ast.expr] | None:
+        return None if self._call(body) else super().clean(body, emit)
+
+    def _call(self, nodes: Any) -> Any:
+        """Return a call of an intrinsic in these nodes, or None."""
+        return next((n for n in walk(nodes) if is_opaque(self.normal.space.get(called(n)))), None)
+
+    def before(self, s: ast.stmt | ast.expr) -> list[ast.stmt]:
+        call = self._call(s)
+        if call is None:
+            return []
+        numbers = f"({self.site(call)}, _nb_t, _nb_block, _nb_era, _nb_since, _nb_start, _nb_end)"
+        return statements(f"_nb_at({MEMORY}, {numbers})", s.lineno)
+
+
 class _Check(Kinds, Rewriter):
     """Make the index expressions of one phase check themselves."""
 
     def __init__(self, checks: Checks, emit: Any):
         self.checks, self.emit = checks, emit
         Kinds.__init__(self, emit.kinds, checks.normal.space)
-        self.shadowed = {*checks.tracked, *checks.shared}
+        self.shadowed = {*checks.tracked, *(n for n in checks.shared if not checks.pieces(n))}
         self.carried: set[str] = {*(emit.carried or ())}
 
     def simple(self, s: ast.stmt) -> list[ast.stmt]:
         before: list[ast.stmt] = []
-        if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name):
-            before = self.shadows(s.targets[0].id, s.value, s.lineno)
+        if isinstance(s, ast.Assign):
+            if isinstance(s.targets[0], ast.Name):
+                before = self.shadows(s.targets[0].id, s.value, s.lineno)
+            elif isinstance(kind := self.kind(s.value), types.Record):  # it is copied
+                ahead = self.checks.before(s)
+                s.value = self.bytes_of(s.value, s.value, 0, kind.size, READ)
+                s.targets = [self.visit(each) for each in s.targets]
+                return [*ahead, s]
+        if isinstance(s, (ast.Assign, ast.AugAssign)):
+            target = s.targets[0] if isinstance(s, ast.Assign) else s.target
+            if not isinstance(target, ast.Name):
+                before += [*self.whole(s.value, READ), *self.whole(target, WRITE)]
         return [*self.checks.before(s), *before, self.visit(s)]
+
+    def whole(self, node: ast.expr, mode: int) -> list[ast.stmt]:
+        """Return statements that check all elements of a view that is assigned, or read by an assignment."""
+        if not isinstance(self.kind(node), types.Array) or not self.is_followed(array_of(node)):
+            return []
+        self.checks.reaches = True
+        name, view = self.emit.fresh("whole", ""), duplicate(node)
+        view.ctx = ast.Load()  # type: ignore[attr-defined]
+        numbers = self.numbers(node, self.checks.number(ast.unparse(node)), mode)
+        text = f"""
+            {name} = VIEW
+            for {name}_k in range({name}.size):
+                {name}_i = _nb_element(
+                    {name}, _nb_unraveled({name}.shape, {name}_k), {MEMORY}, _nb_state, _nb_error, {numbers}
+                )
+            """
+        return statements(text, node.lineno, VIEW=self.visit(view))
 
     def ahead(self, head: ast.expr) -> list[ast.stmt]:
         return self.checks.before(head)
@@ -508,10 +425,60 @@ class _Check(Kinds, Rewriter):
         node.value = self.visit(node.value)
         if isinstance(node.target, ast.Subscript):
             node.target = self.access(node.target, BOTH)
+        elif isinstance(node.target, ast.Attribute):
+            node.target = self.field(node.target, node.target.attr, BOTH)
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         return self.access(node, READ if isinstance(node.ctx, ast.Load) else WRITE)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        return self.field(node, node.attr, READ if isinstance(node.ctx, ast.Load) else WRITE)
+
+    def field(self, node: Any, name: str, mode: int) -> Any:
+        """Check the field of a record, `record.name` or `record["name"]`; return other attributes as they are."""
+        kind = self.kind(node.value)
+        inner = kind.typeof(name) if isinstance(kind, types.Record) and name in kind.fields else None
+        if inner is None or isinstance(inner, types.NestedArray) or (isinstance(inner, types.Record) and mode == READ):
+            return self.generic_visit(node)
+        node.value = self.bytes_of(node.value, node, kind.offset(name), _bytes(inner), mode)
+        return node
+
+    def bytes_of(self, record: ast.expr, shown: ast.expr, offset: int, nbytes: int, mode: int) -> Any:
+        """Return a record's expression that checks an access to some of the record's bytes."""
+        self.checks.reaches = True
+        name, line = self.checks.number(ast.unparse(shown)), shown.lineno
+        text = f"_nb_field(R, {MEMORY}, _nb_state, _nb_error, ({offset}, {nbytes}), {self.numbers(shown, name, mode)})"
+        return expression(text, line, R=self.visit(record))
+
+    def numbers(self, node: ast.expr, name: int, mode: int) -> str:
+        """Return the last argument of `reached.element` and `reached.field`."""
+        return f"({self.checks.site(node)}, {name}, _nb_t, _nb_block, {mode}, _nb_era, _nb_since, _nb_start, _nb_end)"
+
+    def is_followed(self, array: str) -> bool:
+        """Return whether accesses through an array's name are found by address; "" for an expression."""
+        base = self.checks.sites.bases.get(array, array)
+        if array in self.checks.normal.local or base in self.checks.normal.local:
+            return False
+        kind = self.emit.kinds.get(base)
+        if isinstance(kind, types.Array) and base in self.checks.parameter_arrays:
+            return base in self.checks.tracked or not has_stamps(kind)
+        return True
+
+    def reached(self, node: ast.expr, kind: Any, array: str, shown: str, text: str, mode: int) -> str:
+        """Return the text of an index that also checks the element by its address.
+
+        Args:
+            kind: the array's type.
+            array: the array that it is made of; "" for others.
+            shown: the array, for errors.
+            text: the index.
+        """
+        if (isinstance(kind.dtype, types.Record) and mode == READ) or not self.is_followed(array):
+            return text  # a record's bytes are read later
+        self.checks.reaches = True
+        numbers = self.numbers(node, self.checks.number(shown), mode)
+        return f"_nb_element(ARRAY, {text}, {MEMORY}, _nb_state, _nb_error, {numbers})"
 
     def visit_Call(self, node: ast.Call) -> Any:
         if called(node).startswith("_nb_atomic_"):
@@ -528,9 +495,11 @@ class _Check(Kinds, Rewriter):
         return node
 
     def access(self, node: ast.Subscript, mode: int) -> Any:
+        if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            return self.field(node, node.slice.value, mode)
         array, parts = indices(node)
         if is_view(node.value):
-            return self.of_view(node, parts)
+            return self.of_view(node, parts, mode)
         kind = self.emit.kinds.get(array)
         plain = isinstance(kind, types.Array) and not any(isinstance(p, ast.Slice) for p in parts)
         if not plain or not 0 < len(parts) <= kind.ndim or not all(self.whole_number(p) for p in parts):
@@ -545,6 +514,8 @@ class _Check(Kinds, Rewriter):
             text = f"_nb_access({where}, _nb_wrote_{array}, _nb_read_{array}, {self.how(base, mode, site)})"
         else:
             text = f"_nb_inside({where})"
+            if len(parts) == kind.ndim:
+                text = self.reached(node, kind, array, array, text, mode).replace("ARRAY", array, 1)
         if len(parts) == kind.ndim and array in self.checks.views:
             whole = self.checks.views[array]
             whole = self.checks.sites.bases.get(whole, whole)
@@ -590,6 +561,8 @@ class _Check(Kinds, Rewriter):
                 given[k.upper()] = _Rooted(root, f"_nb_{k}_{root}").visit(self.visit(duplicate(array)))
             base = self.checks.sites.bases.get(root, root)
             text = f"_nb_access(A.shape, INDEX, {where}, WROTE, READ, {self.how(base, mode, site)})"
+        elif count == ndim:
+            text = self.reached(node, kind, root, name, text, mode).replace("ARRAY", "A", 1)
         node.value = self.visit(array)
         node.slice = expression(text, line, **given)
         return node
@@ -616,7 +589,7 @@ class _Check(Kinds, Rewriter):
         node.slice = ast.copy_location(ast.Tuple(made, ast.Load()), node) if len(made) > 1 else made[0]
         return node
 
-    def of_view(self, node: ast.Subscript, parts: list[ast.expr]) -> Any:
+    def of_view(self, node: ast.Subscript, parts: list[ast.expr], mode: int) -> Any:
         """Check an element of a view of another dtype, `x.view(dtype)[i]`."""
         func: Any = node.value.func  # type: ignore[attr-defined]
         if not isinstance(func.value, (ast.Name, ast.Subscript)):
@@ -632,13 +605,15 @@ class _Check(Kinds, Rewriter):
         index = ast.Tuple([expression("_nb_np.int64(I)", line, I=p) for p in parts], ast.Load())
         where = f"_nb_error, ({self.checks.site(node)}, {self.checks.number(array)}, _nb_t, _nb_block)"
         text = f"_nb_aligned(VIEW, _nb_inside(VIEW.shape, INDEX, {where}), {whole}, {self.offset(whole)}, {where})"
+        if isinstance(view := self.kind(node.value), types.Array):
+            text = self.reached(node, view, array, ast.unparse(node.value), text, mode).replace("ARRAY", "VIEW", 1)
         node.slice = expression(text, line, INDEX=index, VIEW=node.value)
         return node
 
     def offset(self, array: str) -> str:
         """Return the distance in bytes from an address that a GPU aligns to an array's start."""
         arrays = self.checks.parameter_arrays
-        return f"_nb_offsets[{arrays.index(array)}]" if array in arrays else "0"
+        return f"_nb_error[{OFFSETS + arrays.index(array)}]" if array in arrays else "0"
 
     def whole_number(self, node: ast.expr) -> bool:
         """Return whether an index is a number, not a tuple in a variable nor a record's field."""
@@ -647,6 +622,11 @@ class _Check(Kinds, Rewriter):
         if isinstance(node, ast.Name):
             return not isinstance(self.emit.kinds.get(node.id), (types.BaseTuple, types.Array))
         return not isinstance(node, ast.Tuple)
+
+
+def _bytes(kind: types.Type) -> int:
+    """Return the bytes of a field."""
+    return kind.size if isinstance(kind, types.Record) else int(as_dtype(kind).itemsize)
 
 
 class _Rooted(ast.NodeTransformer):
@@ -720,31 +700,32 @@ def explain(
     if kind == OUT:
         text = f"{where}: index {element} is out of bounds of axis {other} of {array}, in {thread}"
     elif kind == UNINITIALIZED:
-        text = f"{where}: {array}, shared memory, is read at element {element} before it is written, in {thread}"
+        beside = f" at element {element}" if index else ""
+        text = f"{where}: {array}, shared memory, is read{beside} before it is written, in {thread}"
     elif kind == MISALIGNED:
         text = (
             f"{where}: an access to {other} bytes at element {element} of {array}, in {thread}, starts at an address "
             f"that is not a multiple of {other}: a GPU raises an error there. Make the view begin at such a multiple"
         )
     else:
-        subject = f"element {element} of {array}"
+        subject = f"element {element} of {array}" if index else array
         if not array:  # of a kernel whose arguments hold addresses
             begin, nbytes, size = index
             subject = f"{nbytes} byte{'s' * (nbytes != 1)} from byte {begin:,} of an allocation of {size:,} bytes"
         text = f"{where}: a race on {subject}: {thread} {_VERBS[other & 7]} it, and "
-        site = (stamp >> _SITE) & 255
+        site = (stamp >> SITE) & 255
         there = "elsewhere"
         if site < min(len(lines), 255):
             there = f"in line {lines[site][1]}" + ("" if lines[site][0] == file else f" of {lines[site][0]}")
-        verb = "reads" if other & 8 else "changes" if stamp & _ATOMIC else "writes"
+        verb = "reads" if other & 8 else "changes" if stamp & STAMP_ATOMIC else "writes"
         blocks = math.prod(grid)
-        writer = ((stamp >> (_ERA + _era_bits(blocks, cooperative))) - 1) % blocks
-        first = place(stamp & _THREAD, block)
+        writer = ((stamp >> (ERA + era_bits(blocks, cooperative))) - 1) % blocks
+        first = place(stamp & THREAD, block)
         if other & 16:
             text += f"a thread of another block {verb} it, too"
         elif writer != b:
             text += f"thread {first} of block {place(writer, grid)} {verb} it {there}; blocks run in any order"
-        elif other & 8 and stamp & _MANY and first == place(t, block):
+        elif other & 8 and stamp & MANY and first == place(t, block):
             text += f"another thread {verb} it {there}; there is no barrier between them"
         else:
             text += f"thread {first} {verb} it {there}; there is no barrier between them"

@@ -25,14 +25,21 @@ __all__ = ["is_intrinsic", "is_opaque", "is_scalar", "on_cpu", "scalar_function"
 _KEPT = "_numbacc_on_cpu"
 
 
+def mark(value: Any, name: str) -> Any:
+    """Return an attribute of a function, or None. Stand-ins for modules of CUDA have attributes of all names."""
+    return getattr(value, "__dict__", {}).get(name)
+
+
 def is_intrinsic(value: Any) -> bool:
-    """Return whether a value is an intrinsic of numba.cuda."""
+    """Return whether a value is an intrinsic of numba.cuda, or a scalar function of `numbacc.device`."""
+    if mark(value, "numbacc_scalar"):
+        return True
     return type(value).__name__ == "_Intrinsic" and type(value).__module__.startswith("numba.cuda.")
 
 
 def on_cpu(value: Any) -> Any:
     """Return an intrinsic of numba.cuda for the CPU, or a function's twin; other values unchanged."""
-    twin = getattr(value, "numbacc_twin", None)
+    twin = mark(value, "numbacc_twin")
     if twin is not None:
         return on_cpu(twin)
     if not is_intrinsic(value):
@@ -93,7 +100,7 @@ def _watched(define: Any) -> Any:
 
 def is_opaque(value: Any) -> bool:
     """Return whether a value is an intrinsic that `on_cpu` made."""
-    return hasattr(value, "_numbacc_of")
+    return mark(value, "_numbacc_of") is not None
 
 
 def is_scalar(value: Any) -> bool:

@@ -8,7 +8,6 @@ import functools
 import gc
 import hashlib
 import itertools
-import math
 import os
 import re
 import sys
@@ -34,14 +33,17 @@ from ...errors import KernelError
 from ...runtime import disk_cache, host_cache
 from . import arithmetic, half
 from .analysis import Facts
-from .checks import ERRORS, Checks, explain
+from .arguments import offset
+from .checks import AddressChecks, Checks, explain
 from .host import cores
 from .inference import infer
 from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
 from .normalize import Normalize, constants, free_numbers
 from .phases import RAISED, Masks, Phases
+from .reached import LaunchMemory
 from .short_cuts import short_cuts
 from .source import Source, as_written
+from .stamps import ERRORS, has_stamps, header, is_followed
 from .syntax import PREFIX, SHAPE, assignment, duplicate, expression, function, meets, named, returns, statements, walk
 from .variables import empty, zeros
 from .versions import split, unite
@@ -61,12 +63,16 @@ class _Compiled:
     """A kernel compiled for one combination of argument types.
 
     Attributes:
-        run: (first block, last block, block's shape, grid's shape, dynamic bytes, errors, shadows ..., arguments ...)
+        run: (first block, last block, block's shape, grid's shape, dynamic bytes, errors, checks ..., arguments ...)
         dispatcher: keeps the machine code alive.
         checks: translates the numbers in errors into names.
         serial: whether one call must run all blocks.
         waits: whether it has a `while`, so that it may never end.
-        shadowed: the arguments that have shadows in checked mode.
+        arrays: the arguments that are arrays.
+        contiguous: whether all of these are in C order.
+        converts: whether an argument is float16 or bfloat16, which compiled code takes as its bits.
+        stamped: the arrays whose elements have stamps in checked mode.
+        follows: whether checked mode follows accesses to some of the arguments by their addresses.
     """
 
     run: Callable[..., None]
@@ -74,7 +80,11 @@ class _Compiled:
     checks: Callable[[], Checks | None]
     serial: bool
     waits: bool
-    shadowed: list[int]
+    arrays: list[int]
+    contiguous: bool
+    converts: bool
+    stamped: list[int]
+    follows: bool
 
 
 class Kernel:
@@ -119,6 +129,7 @@ class Kernel:
         }
         self._options["fastmath"] = {"contract"} if contract else False
         self._compiled: dict[Any, _Compiled] = {}
+        self._built: dict[Any, _Compiled] = {}
         self._lock = threading.Lock()
         self._normal: Normalize | None = None
         self._body: list[ast.stmt] = []
@@ -134,7 +145,7 @@ class Kernel:
         arguments: tuple[Any, ...],
         workers: int | None = None,
         observe: Callable[[Accesses], Meter] | None = None,
-        offsets: Sequence[int] | None = None,
+        given: Sequence[Any] | None = None,
     ) -> None:
         """Run the kernel.
 
@@ -145,65 +156,75 @@ class Kernel:
             arguments: NumPy arrays, scalars, records and tuples of these.
             workers: the number of CPU threads; by default one for each core.
             observe: returns the meter of a traced launch, given the kernel's accesses.
-            offsets: for each argument, the distance in bytes from an address that a GPU aligns to an array's start;
-                None for 0.
+            given: the arguments as the user passed them; None if they are the same.
 
         Raises:
             KernelError: the kernel made a mistake.
             UnsupportedError: the kernel cannot be compiled.
         """
         if self._typed and not self._special:
-            self._specialized(arguments).launch(grid, block, dynamic_bytes, arguments, workers, observe, offsets)
+            self._specialized(arguments).launch(grid, block, dynamic_bytes, arguments, workers, observe, given)
             return
         axes = 3 if block[2] > 1 else 2 if block[1] > 1 else 1
         key: Any = (axes,)
         if self._kinds is None:
             key = axes, *map(_fingerprint, arguments)
-            arguments = tuple(map(half.argument, arguments))
         compiled = self._compiled.get(key) or self._build_once(key, arguments)
-        error = np.zeros(ERRORS, np.int64)
-        blocks = math.prod(grid)
+        offsets = None
+        if self.checked and not (compiled.contiguous and (given is None or given is arguments)):
+            offsets = [offset((given or arguments)[k], arguments[k]) for k in compiled.arrays]
+        if compiled.converts:
+            arguments = tuple(map(half.argument, arguments))
+        blocks = grid[0] * grid[1] * grid[2]
         shadows: Any = ()
+        if not self.checked or observe:
+            error = np.zeros(ERRORS, np.int64)
+        else:
+            stamped = [arguments[k] for k in compiled.stamped]
+            followed: Any = LaunchMemory.of(arguments) if compiled.follows else None
+            held = followed.address if followed else 0
+            error = header(stamped, len(compiled.arrays), offsets, held)
+            if followed:
+                workers = 1
         if observe:
             with self._lock:
                 accesses: Any = compiled.checks()
             meter, workers = observe(accesses), 1
             meter.error = error
             shadows = (meter.header,)
-        elif self.checked:
-            starts = [offsets[k] if offsets else 0 for k in compiled.shadowed]
-            shadows = Checks.arguments([arguments[k] for k in compiled.shadowed], starts, blocks, compiled.serial)
         if self.checked and self._memory:
-            from .addresses import LaunchMemory
-
             memory, workers = LaunchMemory(self._memory(), error), 1
             shadows = (*shadows, memory.address)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or cores()
-        small = blocks * math.prod(block) < _SMALL
+        small = blocks * block[0] * block[1] * block[2] < _SMALL
         alone = compiled.serial or workers == 1 or blocks == 1 or small
-        if alone:
-            run = functools.partial(compiled.run, 0, blocks, *tail)
-        else:
-            run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
         try:
-            if self.checked and (compiled.waits or not small or self._memory):
-                interruptible(run, error, alone and small and not self._memory)
+            if not (alone and small) or (self.checked and (compiled.waits or self._memory)):
+                if alone:
+                    run = functools.partial(compiled.run, 0, blocks, *tail)
+                else:
+                    run = functools.partial(_share, compiled.run, blocks, min(workers, blocks), tail)
+                if self.checked:
+                    interruptible(run, error, alone and small and not self._memory)
+                else:
+                    run()
             else:
-                run()
+                compiled.run(0, blocks, *tail)
         except IndexError:  # an empty array
             if not error[0]:
                 raise
+        if not error[0]:
+            return
         if error[0] == RAISED:
             raise raised(error, self._normalized().raised, block, grid)
-        if error[0]:
-            with self._lock:
-                checks: Any = compiled.checks()
-            if observe:
-                checks.located(error, meter)
-            names, lines = (checks.arrays, checks.lines) if checks else ([], [])
-            found = explain(error, [*map(self._written, names)], lines, self.source, block, grid, compiled.serial)
-            raise KernelError(found.pop("message"), **found)
+        with self._lock:
+            checks: Any = compiled.checks()
+        if observe:
+            checks.located(error, meter)
+        names, lines = (checks.arrays, checks.lines) if checks else ([], [])
+        found = explain(error, [*map(self._written, names)], lines, self.source, block, grid, compiled.serial)
+        raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
 
@@ -215,7 +236,8 @@ class Kernel:
         with self._lock:
             if key not in self._specials:
                 made = copy.copy(self)
-                made._lock, made._compiled, made._normal, made._special = threading.Lock(), {}, None, True
+                made._lock, made._normal, made._special = threading.Lock(), None, True
+                made._compiled, made._built = {}, {}
                 made.source = Source(self.source.function)
                 made.source.constants.update({n: SimpleNamespace(dtype=d) for n, d in dtypes.items()})
                 self._specials[key] = made
@@ -225,14 +247,21 @@ class Kernel:
     def _build_once(self, key: Any, arguments: tuple[Any, ...]) -> _Compiled:
         with self._lock, no_collections:
             if key not in self._compiled:
-                started = time.perf_counter()
-                try:
-                    with short_cuts():
-                        self._compiled[key] = self._build(self._kinds or tuple(map(_kind, arguments)), key[0])
-                except NumbaError as error:
-                    raise self.source.uncompiled(error, self._written) from error
-                gc.collect(0)  # frees the compiler's objects, which refer to each other
-                self.seconds = time.perf_counter() - started
+                converted = arguments if self._kinds else tuple(map(half.argument, arguments))
+                kinds = self._kinds or tuple(map(_kind, converted))
+                same = key[0], kinds  # several keys may mean the same types
+                if same not in self._built:
+                    started = time.perf_counter()
+                    try:
+                        with short_cuts():
+                            self._built[same] = self._build(kinds, key[0])
+                    except NumbaError as error:
+                        raise self.source.uncompiled(error, self._written) from error
+                    gc.collect(0)  # frees the compiler's objects, which refer to each other
+                    self.seconds = time.perf_counter() - started
+                made = self._built[same]
+                made.converts = any(a is not b for a, b in zip(arguments, converted, strict=True))
+                self._compiled[key] = made
             return self._compiled[key]
 
     def _written(self, text: str) -> str:
@@ -261,8 +290,6 @@ class Kernel:
     @property
     def _checks(self) -> type[Checks]:
         if self._memory:
-            from .addresses import AddressChecks
-
             return AddressChecks
         if not self.traced:
             return Checks
@@ -282,8 +309,8 @@ class Kernel:
         if len(kinds) != len(self.source.parameters):
             raise TypeError(f"{self.name} takes {len(self.source.parameters)} arguments, but {len(kinds)} were given")
         normal = self._normalized()
-        shadowed = [k for k, t in enumerate(kinds) if isinstance(t, types.Array)]
-        shadows = self._checks.kinds([kinds[k] for k in shadowed]) if self.checked else []
+        arrays = [k for k, t in enumerate(kinds) if isinstance(t, types.Array)]
+        shadows = self._checks.kinds() if self.checked else []
         numbers = [types.int64] * (2 + len(SHAPE) + 1)
         signature = (*numbers, types.Array(types.int64, 1, "C"), *shadows, *kinds)
 
@@ -294,7 +321,10 @@ class Kernel:
             return made or self._tree(kinds, axes)[1]
 
         waits = any(isinstance(n, ast.While) for n in walk(self._body))
-        return _Compiled(run, dispatcher, checks, normal.grid, waits, shadowed)
+        contiguous = all(kinds[k].layout == "C" for k in arrays)
+        stamped = [k for k in arrays if has_stamps(kinds[k])]
+        follows = self.checked and not self.traced and any(map(is_followed, kinds))
+        return _Compiled(run, dispatcher, checks, normal.grid, waits, arrays, contiguous, False, stamped, follows)
 
     def _run(
         self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]
@@ -471,9 +501,7 @@ def _kind(argument: Any) -> types.Type:
 def _fingerprint(argument: Any) -> Any:
     """Return everything that determines an argument's type in compiled code."""
     if isinstance(argument, np.ndarray):
-        flags = argument.flags
-        layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-        return argument.dtype, argument.ndim, layout, flags.writeable, flags.aligned
+        return argument.dtype, argument.ndim, argument.flags.num
     if isinstance(argument, tuple):
         return type(argument), *map(_fingerprint, argument)
     if isinstance(argument, np.generic):

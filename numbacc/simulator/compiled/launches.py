@@ -175,7 +175,8 @@ _only_one = threading.Lock()
 
 def _compiled(function: Callable[..., Any], options: SimulationOptions) -> Any:
     """Return the kernel that a function is compiled to. The function keeps it, so that both are freed together."""
-    key = options.checks(), options.contract, options.tracer is not None
+    checked = options.checked
+    key = in_notebook() if checked is None else checked, options.contract, options.tracer is not None
     made = function.__dict__.get("_numbacc_compiled")
     if made is None or key not in made:
         with no_collections:
@@ -243,20 +244,27 @@ def launch(
     if (count := threads[0] * threads[1] * threads[2]) > _MOST_THREADS:
         raise OptionError(f"the block {shown(block)} has {count:,} threads; a GPU allows at most {_MOST_THREADS:,}")
     check_arguments(function, given)
-    kernel = _compiled(function, options)
+    kernel, size = _compiled(function, options), int(dynamic_bytes or 0)
+    if not extensions and options.tracer is None and arguments.are_on_host(given):
+        _run(function, kernel, blocks, threads, size, given, options.workers, None, given)  # the usual case, quickly
+        return
     with arguments.on_host(given, extensions) as args:
-        size = int(dynamic_bytes or 0)
         observe = options.tracer and options.tracer(function, given, args, blocks, threads, size)
-        offsets = [*map(arguments.offset, given, args)] if kernel.checked else None
         try:
-            kernel.launch(blocks, threads, size, args, options.workers, observe, offsets)
-        except Exception as error:
-            if type(error).__module__ != "numba.core.errors":
-                raise
-            raise _not_compiled(function, error) from error
+            _run(function, kernel, blocks, threads, size, args, options.workers, observe, given)
         finally:
             if observe:
                 observe.finish()
+
+
+def _run(function: Callable[..., Any], kernel: Any, *launch: Any) -> None:
+    """Run a compiled kernel, given the arguments of its method `launch`."""
+    try:
+        kernel.launch(*launch)
+    except Exception as error:
+        if type(error).__module__ != "numba.core.errors":
+            raise
+        raise _not_compiled(function, error) from error
 
 
 def _not_compiled(function: Callable[..., Any], error: Exception) -> UnsupportedError:
@@ -294,11 +302,13 @@ class Configured:
         self.griddim, self.blockdim, self.stream, self.sharedmem = grid, block, stream, sharedmem
 
     def __call__(self, *args: Any) -> Any:
-        options = current(self._package)
+        entered = _entered.get()
+        options = entered[-1] if entered else current(self._package)
         if options is None:
             return self._otherwise()(*args)
         kernel = self.dispatcher
-        given = arguments.cast(args, signature_of(kernel))
+        signature = signature_of(kernel)
+        given = args if signature is None else arguments.cast(args, signature)
         launch(kernel.py_func, self.griddim, self.blockdim, self.sharedmem, given, options, extensions_of(kernel))
         return None
 
@@ -329,8 +339,10 @@ def for_all(kernel: Any, package: str, otherwise: Callable[[], Any], ntasks: int
 
 def signature_of(kernel: Any) -> tuple[Any, ...] | None:
     """Return the types of the only signature that a kernel was declared with; None if it has no single signature."""
-    found = vars(kernel).get("_numbacc_signatures", ())
-    if not found and getattr(kernel, "_specialized", False):
+    found = kernel.__dict__.get("_numbacc_signatures")
+    if not found:
+        if not getattr(kernel, "_specialized", False):
+            return None
         found = list(getattr(kernel, "overloads", ()))
     return tuple(found[0]) if len(found) == 1 else None
 

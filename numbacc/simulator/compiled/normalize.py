@@ -12,14 +12,14 @@ import hashlib
 import inspect
 import operator
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
 from numba import types
 
 from . import atomics, functions, half, warps
-from .intrinsics import is_opaque, is_scalar, scalar_function
+from .intrinsics import is_opaque, is_scalar, mark, scalar_function
 from .loops import hide_trips
 from .source import Source, is_device, own, plain
 from .syntax import (
@@ -42,6 +42,7 @@ from .syntax import (
     stored,
     walk,
 )
+from .warps import of_word, word_of
 
 #: Votes of a whole block.
 BLOCK_VOTES = ("syncthreads_count", "syncthreads_and", "syncthreads_or")
@@ -167,6 +168,8 @@ class Normalize(ast.NodeTransformer):
             if path == "cuda.cg.this_grid":
                 self.grids.add(s.targets[0].id)
                 return []
+        if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Tuple) and isinstance(s.value, ast.Tuple):
+            self.without_grids(s.targets[0], s.value)
         if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and self.source.path(s.value.func) in _STORES:
             array, index, value = self.positional(s.value, "array", "i", "value")
             s = ast.copy_location(ast.Assign([element(array, index, ast.Store())], value), s)
@@ -182,6 +185,14 @@ class Normalize(ast.NodeTransformer):
         if isinstance(s, ast.Assign) and isinstance(s.targets[0], (ast.Tuple, ast.List)):
             return self.unpacked(s, s.targets[0].elts, s.value)
         return [s]
+
+    def without_grids(self, target: ast.Tuple, value: ast.Tuple) -> None:
+        """Replace `cuda.cg.this_grid()` in `i, grid = cuda.grid(1), cuda.cg.this_grid()` by a number."""
+        for k, (name, each) in enumerate(zip(target.elts, value.elts, strict=False)):
+            is_grid = isinstance(each, ast.Call) and self.source.path(each.func) == "cuda.cg.this_grid"
+            if is_grid and isinstance(name, ast.Name) and len(target.elts) == len(value.elts):
+                self.grids.add(name.id)
+                value.elts[k] = ast.copy_location(ast.Constant(0), each)
 
     def decided(self, test: ast.expr) -> bool | None:
         """Return the value of a condition that bools of globals or of a closure decide; None of others."""
@@ -513,8 +524,18 @@ class Normalize(ast.NodeTransformer):
     def other_call(self, node: ast.Call) -> Any:
         """Rewrite a call of a function that is not CUDA's."""
         func, line = node.func, node.lineno
-        if is_device(target := self.known(func)):
+        target = self.known(func)
+        if (how := mark(target, "numbacc_board")) is not None:
+            return self.on_board(node, how)
+        if is_device(target):
             return self.device(node, target)
+        if isinstance(func, ast.Attribute) and is_opaque(target):  # a scalar function of `numbacc.device`
+            name = f"_nb_of_device_{func.attr}"
+            self.space[name] = target
+            self.opaque.append(name)
+            self.pure.add(name)
+            node.func, node.args = expression(name, line), self.in_order(node.args)
+            return node
         if isinstance(func, ast.Attribute) and func.attr == "sync":
             owner = func.value
             if self.source.path(getattr(owner, "func", owner)) == "cuda.cg.this_grid" or (
@@ -532,13 +553,20 @@ class Normalize(ast.NodeTransformer):
             return node
         return self.generic_visit(node)
 
-    def known(self, node: ast.expr) -> Any:
+    def known(self, node: ast.AST) -> Any:
         """Return the value of a global name, or of an attribute of a module; None for other expressions."""
-        if isinstance(node, ast.Name):
-            return self.source.names.get(node.id)
-        if isinstance(node, ast.Attribute) and inspect.ismodule(owner := self.known(node.value)):
-            return getattr(owner, node.attr, None)
-        return None
+        return self.source.meaning(node)
+
+    def on_board(self, node: ast.Call, how: str) -> Any:
+        """Rewrite a call that stores a value for the other threads of the block, or that reads one ("put", "get")."""
+        self.shared[BOARD] = (_SLOTS,), np.dtype(np.int64)
+        self.space.update({f"_nb_dtype_{BOARD}": np.dtype(np.int64), "_nb_word_of": word_of, "_nb_of_word": of_word})
+        self.written[BOARD] = "the board of numbacc.device"
+        slot, value = self.in_order(node.args)
+        if how == "get":
+            return expression(f"_nb_of_word({BOARD}[SLOT], LIKE)", node.lineno, SLOT=slot, LIKE=value)
+        self.hoisted += statements(f"{BOARD}[SLOT] = _nb_word_of(VALUE)", node.lineno, SLOT=slot, VALUE=value)
+        return expression("None", node.lineno)
 
     def constant(self, node: ast.Call) -> Any:
         """Rewrite `cuda.const.array_like(array)`: return the array as a constant."""
@@ -559,8 +587,8 @@ class Normalize(ast.NodeTransformer):
 
     # ------------------------------------------------------------ device functions
 
-    def bound(self, node: ast.Call, inner: Source) -> list[ast.expr]:
-        """Return a call's arguments in the order of the function's parameters."""
+    def bound(self, node: ast.Call, inner: Source, functions: Container[str] = ()) -> list[ast.expr]:
+        """Return a call's arguments in the order of the function's parameters. `functions` are not evaluated."""
         try:
             given = inspect.signature(inner.function).bind(
                 *node.args, **{k.arg or "**": k.value for k in node.keywords}
@@ -571,7 +599,9 @@ class Normalize(ast.NodeTransformer):
         for name, parameter in inspect.signature(inner.function).parameters.items():
             if parameter.kind is parameter.VAR_POSITIONAL:
                 continue  # nothing reads it
-            if name in given.arguments:
+            if name in functions:
+                out.append(ast.copy_location(ast.Constant(0), node))
+            elif name in given.arguments:
                 out.append(given.arguments[name])
             else:
                 value = own(parameter.default)
@@ -610,12 +640,23 @@ class Normalize(ast.NodeTransformer):
         inner = Source(target)
         if inner.function in self._inside:
             raise self.source.unsupported(node.lineno, f"recursion ({inner.name} calls itself)", "write it as a loop")
-        if self.must_inline(inner, [inner.function]) or self.inlines:
+        if self.must_inline(inner, [inner.function]) or self.inlines or self.functions_in(node, inner):
             return self.inline(node, inner)
         name, context = self.device_function(inner)
         arguments = [*self.bound(node, inner), *(ast.Name(c, ast.Load()) for c in context)]
         call = ast.copy_location(ast.Call(ast.Name(name, ast.Load()), arguments, []), node)
         return ast.fix_missing_locations(call)
+
+    def functions_in(self, node: ast.Call, inner: Source) -> dict[str, Any]:
+        """Return the arguments of a call that are device functions, by the names of the parameters."""
+        try:
+            given = inspect.signature(inner.function).bind(
+                *node.args, **{k.arg or "**": k.value for k in node.keywords}
+            )
+        except TypeError:  # `bound` raises the error
+            return {}
+        found = {n: self.known(a) for n, a in given.arguments.items() if isinstance(a, (ast.Name, ast.Attribute))}
+        return {n: value for n, value in found.items() if is_device(value)}
 
     def must_inline(self, inner: Source, stack: list[Any]) -> bool:
         """Return whether threads meet in a device function, or it has shared or local arrays."""
@@ -629,7 +670,10 @@ class Normalize(ast.NodeTransformer):
                 return True
             if path in ("cuda.shared.array", "cuda.local.array"):
                 return True
-            value = inner.names.get(n.id) if isinstance(n, ast.Name) and n.id not in local else None
+            shadowed = isinstance(n, ast.Name) and n.id in local
+            value = None if path or shadowed else inner.meaning(n)
+            if mark(value, "numbacc_board") is not None:
+                return True
             if is_device(value):
                 below, value_line = Source(value), getattr(n, "lineno", inner.line)
                 if below.function in stack:
@@ -674,7 +718,16 @@ class Normalize(ast.NodeTransformer):
         body: list[ast.stmt] = []
         renamed: dict[str, ast.expr] = {}
         are_none: dict[str, bool] = {}
-        for parameter, value in zip(inner.parameters, self.bound(node, inner), strict=True):
+        source = _Inlined(inner)
+        given_functions = self.functions_in(node, inner)
+        for parameter, target in given_functions.items():
+            if parameter not in inner.parameters:  # it is assigned
+                raise self.source.unsupported(node.lineno, f"{inner.name}, which assigns a parameter, {parameter},")
+            name = self.fresh("function")
+            source.names[name], renamed[parameter] = target, ast.Name(name, ast.Load())
+        for parameter, value in zip(inner.parameters, self.bound(node, inner, given_functions), strict=True):
+            if parameter in given_functions:
+                continue
             if parameter not in assigned and isinstance(value, (ast.Name, ast.Constant)):
                 renamed[parameter] = value
                 if isinstance(value, ast.Constant):
@@ -684,7 +737,6 @@ class Normalize(ast.NodeTransformer):
         statements_ = pruned(inner.body, are_none)
         for each in walk(statements_):
             each.nb_file = inner.file  # type: ignore[attr-defined]
-        source = _Inlined(inner)
         source.names.update({local[n]: value for n, value in inner.constants.items()})
         for n in sorted(named(statements_) & inner.names.keys() - local.keys()):
             if n in self._locals or (n in self.space and self.space[n] is not inner.names[n]):
@@ -743,6 +795,10 @@ def constants(names: set[str], space: dict[str, Any], numbers: dict[int, int] | 
             value = getattr(value, "__qualname__", getattr(value, "__name__", type(value).__name__))
         found.append(f"{name}={value!r}")
     return "\n".join(found)
+
+
+#: The shared array that functions of `numbacc.device` exchange values through, and its slots.
+BOARD, _SLOTS = "_nb_board", 1024
 
 
 class _Inlined(Source):

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import llvmlite.binding
 from llvmlite import ir
 
 from ...errors import UnsupportedError
 from . import half
-from .watching import watched
+from .watching import unused, watched
 
 _I1, _I16, _I32, _I64 = (ir.IntType(n) for n in (1, 16, 32, 64))
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
@@ -191,15 +192,41 @@ def _extreme(symbol: str) -> Instruction:
     return choose
 
 
+#: The letters of registers for floats in inline assembly, by architectures.
+_REGISTERS = {"x86_64": "x", "aarch64": "w", "arm64": "w"}
+
+
 def _rounded_twice(builder: Any, operands: Sequence[Any], result: Any) -> Any:
     """x y + z, where the product is rounded, too."""
     x, y, z = operands
-    return builder.fadd(builder.fmul(x, y), z)
+    return builder.fadd(_rounded_product(builder, [x, y], result), z)
+
+
+def _rounded_product(builder: Any, operands: Sequence[Any], result: Any) -> Any:
+    """x y, which the compiler does not combine with a sum."""
+    product = builder.fmul(*operands)
+    letter = _REGISTERS.get(llvmlite.binding.get_process_triple().partition("-")[0])
+    if letter is None:
+        return product
+    kind = ir.FunctionType(product.type, [product.type])
+    return builder.call(ir.InlineAsm(kind, "", f"={letter},0"), [product])
 
 
 def _exponential(builder: Any, operands: Sequence[Any], result: Any) -> Any:
     """e^x as 2^(x log2 e)."""
     return _call(builder, "exp2", builder.fmul(operands[0], _F32(1.4426950216293335)))
+
+
+def _tanh(builder: Any, operands: Sequence[Any], result: Any) -> Any:
+    """tanh x = 1 - 2 / (e^2x + 1), in float64; x if it is small."""
+    (x,) = operands
+    most = _F64(20.0)
+    wide = _call(builder, "minnum", _call(builder, "maxnum", builder.fpext(x, _F64), _F64(-20.0)), most)
+    power = _call(builder, "exp", builder.fmul(wide, _F64(2.0)))
+    found = builder.fdiv(builder.fsub(power, _F64(1.0)), builder.fadd(power, _F64(1.0)))
+    small = builder.fcmp_ordered("<", _call(builder, "fabs", x), _F32(2.0**-13))
+    keeps = builder.or_(small, builder.fcmp_unordered("uno", x, x))
+    return builder.select(keeps, x, builder.fptrunc(found, _F32))
 
 
 def _stepped(builder: Any, operands: Sequence[Any], result: Any) -> Any:
@@ -262,6 +289,65 @@ def _publish(builder: Any, operands: Sequence[Any], result: Any) -> Any:
         builder.store_atomic(word, _place(builder, builder.add(first, _I64(8 * k)), _I64), "release", 8)
 
 
+def _vector_of(builder: Any, address: Any, word: Any, count: int, holds: Any) -> Any:
+    """Return a pointer to words in memory if a condition holds, else to memory that nobody uses."""
+    kind = ir.VectorType(word, count) if count > 1 else word
+    nowhere = unused(builder)
+    if nowhere is None:
+        name = "numbacc_unused"
+        held = builder.module.globals.get(name)
+        if held is None:
+            held = ir.GlobalVariable(builder.module, ir.ArrayType(_I64, 2), name)
+            held.linkage, held.align = "internal", 16
+            held.initializer = ir.Constant(held.value_type, None)
+        nowhere = builder.ptrtoint(held, _I64)
+    return _place(builder, builder.select(holds, address, nowhere), kind)
+
+
+def _words(builder: Any, found: Any, result: Any) -> Any:
+    """Return a vector's words as the result of an instruction."""
+    if not isinstance(result, ir.LiteralStructType):
+        return found
+    words = ir.Constant(result, ir.Undefined)
+    for k in range(len(result.elements)):
+        words = builder.insert_value(words, builder.extract_element(found, _I32(k)), k)
+    return words
+
+
+def _load(builder: Any, operands: Sequence[Any], result: Any) -> Any:
+    """Load words, or zeros if an operand that follows the address is 0."""
+    address, *condition = operands
+    count = len(result.elements) if isinstance(result, ir.LiteralStructType) else 1
+    word = result.elements[0] if count > 1 else result
+    holds = builder.icmp_unsigned("!=", condition[0], _I32(0)) if condition else _I1(1)
+    pointer = _vector_of(builder, address, word, count, holds)
+    found = builder.load(pointer, align=count * word.width // 8)
+    return _words(builder, builder.select(holds, found, ir.Constant(found.type, None)), result)
+
+
+def _load_in_image(builder: Any, operands: Sequence[Any], result: Any) -> Any:
+    """Load the element at an offset of 16-bit elements if a row is inside the image, else 0."""
+    first, offset, row, rows = operands
+    address = builder.add(first, builder.shl(builder.sext(offset, _I64), _I64(1)))
+    return _load(builder, [address, builder.zext(builder.icmp_unsigned("<", row, rows), _I32)], result)
+
+
+def _store(builder: Any, operands: Sequence[Any], result: Any) -> None:
+    """Store words if the operand before them is not 0."""
+    address, condition, *words = operands
+    holds = builder.icmp_unsigned("!=", condition, _I32(0))
+    pointer = _vector_of(builder, address, words[0].type, len(words), holds)
+    value = words[0]
+    if len(words) > 1:
+        value = ir.Constant(pointer.type.pointee, ir.Undefined)
+        for k, word in enumerate(words):
+            value = builder.insert_element(value, word, _I32(k))
+    builder.store(value, pointer, align=len(words) * words[0].type.width // 8)
+
+
+_IF = r"\{\.reg \.pred %p0; setp\.ne\.b32 %p0, \$\d+, 0; @%p0 "
+
+
 def _nothing(builder: Any, operands: Sequence[Any], result: Any) -> Any:
     """An instruction that only keeps a compiler from changing code."""
 
@@ -284,6 +370,11 @@ INSTRUCTIONS: Sequence[tuple[str, Callable[[re.Match[str]], Instruction]]] = (
     (r"atom\.relaxed\.gpu\.global\.add\.u32 \$0, \[\$1\], 1;", lambda match: _counted),
     (r"ld\.relaxed\.gpu\.global\.(?:v2\.)?u64 .*;", lambda match: _published),
     (r"st\.relaxed\.gpu\.global\.(?:v2\.)?u64 .*;", lambda match: _publish),
+    (rf"(?:mov\.b(?:16|32) \$\d+, 0; )+{_IF}ld\.global(?:\.nc)?\.(?:v\d\.)?b(?:16|32) [^;]*; \}}", lambda match: _load),
+    (rf"{_IF}st\.global\.(?:v\d\.)?b(?:16|32) [^;]*; \}}", lambda match: _store),
+    (r"\{.* setp\.lt\.u32 %p0, \$3, \$4; mad\.wide\.s32 %rd0, \$2, 2, \$1; .*\}", lambda match: _load_in_image),
+    (r"ld\.global\.nc\.v\d\.b32 \{.*\}, \[\$\d\];", lambda match: _load),
+    (r"mov\.b32 \$0, \{\$1, \$2\};", lambda match: lambda b, args, r: _word(b, *args)),
     (r"mul\.(?:wide\.u32|lo\.u64) \$0, \$1, \$2;", lambda match: _product(False)),
     (r"mul\.hi\.u64 \$0, \$1, \$2;", lambda match: _product(True)),
     (r"fma\.rn\.f(?:32|64) \$0, \$1, \$2, \$3;", lambda match: _llvm("fma")),
@@ -298,6 +389,13 @@ INSTRUCTIONS: Sequence[tuple[str, Callable[[re.Match[str]], Instruction]]] = (
         r"rsqrt\.approx(?:\.ftz)?\.f(?:32|64) \$0, \$1;",
         lambda match: lambda b, args, r: _reciprocal(b, _call(b, "sqrt", args[0])),
     ),
+    (r"rcp\.rn\.f32 \$0, \$1;", lambda match: lambda b, args, r: _reciprocal(b, args[0])),
+    (r"sqrt\.rn\.f32 \$0, \$1;", lambda match: _llvm("sqrt")),
+    (r"add\.rn\.f32 \$0, \$1, \$2;", lambda match: lambda b, args, r: b.fadd(*args)),
+    (r"mul\.rn\.f32 \$0, \$1, \$2;", lambda match: _rounded_product),
+    (r"div\.rn\.f32 \$0, \$1, \$2;", lambda match: lambda b, args, r: b.fdiv(*args)),
+    (r"(max|min)\.f32 \$0, \$1, \$2;", lambda match: _llvm(f"{match[1]}num")),
+    (r"tanh\.approx\.f32 \$0, \$1;", lambda match: _tanh),
     (r"sqrt\.approx\.f32 \$0, \$1;", lambda match: _llvm("sqrt")),
     (r"div\.full\.f32 \$0, \$1, \$2;", lambda match: lambda b, args, r: b.fdiv(*args)),
     (r"sin\.approx\.f32 \$0, \$1;", lambda match: _llvm("sin")),

@@ -19,6 +19,7 @@ from typing import Any
 from numba import types
 
 from .analysis import Facts, factor
+from .kinds import Kinds
 from .normalize import BLOCK_VOTES, Normalize
 from .syntax import (
     BARRIER,
@@ -139,6 +140,7 @@ class Sites:
         return kind if isinstance(kind, types.Array) else None
 
     def _views(self, body: list[ast.stmt]) -> None:
+        kinds = Kinds(self.facts.kinds, self.normal.space)
         for n in walk(body):
             if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and self._array(n.targets[0].id):
                 name, root = n.targets[0].id, array_of(n.value)
@@ -150,6 +152,11 @@ class Sites:
                 else:
                     self.bases[name] = root
         for n in walk(body):
+            if isinstance(n, ast.For) and isinstance(n.target, ast.Name) and self._array(n.target.id):
+                self.mixed.add(n.target.id)
+            if isinstance(n, ast.Tuple):  # `for a in (x, y)`, `pair = x, y`
+                inner = [array_of(e) for e in n.elts if isinstance(kinds.kind(e), types.Array)]
+                self.hidden |= {self.bases.get(m, m) for m in inner if self._array(m)}
             followed = called(n).startswith("_nb_atomic_") or called(n) in ("len", *MEETINGS)
             if isinstance(n, ast.Call) and not followed:
                 for a in n.args:
@@ -411,6 +418,8 @@ class Sites:
             return None
         if any(isinstance(n, ast.Subscript) and not indices(n)[0] and not _is_size(n) for n in walk(body)):
             return None  # an element of an array that is an expression
+        if any(self._is_field(n) for n in walk(body)):
+            return None
         inner = {id(n) for n in walk(body) if isinstance(n, ast.Subscript)}
         if not inner and not found:
             return None
@@ -423,7 +432,7 @@ class Sites:
             if s.array in self.bases or s.array in self.hidden or s.array in self.mixed:
                 return None
             kind = self._array(s.array)
-            if kind is None or len(s.parts) != kind.ndim:
+            if kind is None or len(s.parts) != kind.ndim or isinstance(kind.dtype, types.Record):
                 return None
             if s.atomic and (s.array in tracked or s.array in self.normal.shared):
                 return None
@@ -445,6 +454,12 @@ class Sites:
                 tests += [f"(_nb_filled_{array}[0] == {size})", *apart]
         tests = [t for t in dict.fromkeys(tests) if not _holds(t)]
         return bounds.out, expression(" & ".join(tests) or "True", emit.line)
+
+    def _is_field(self, node: ast.AST) -> bool:
+        """Return whether an expression may be the field of a record in a variable."""
+        if not isinstance(node, (ast.Attribute, ast.Subscript)):
+            return False
+        return isinstance(node.value, ast.Name) and isinstance(self.facts.kinds.get(node.value.id), types.Record)
 
     def _size(self, array: str, axis: int) -> str:
         """Return the text of an array's size along an axis, at the level of the block."""

@@ -20,7 +20,7 @@ from numba.core.errors import NumbaError
 
 from ...errors import UnsupportedError
 from . import half
-from .intrinsics import on_cpu
+from .intrinsics import is_opaque, mark, on_cpu
 from .syntax import PREFIX, assignment, expression, named, stored, walk
 
 #: Names that a kernel may have imported from numba.cuda one by one.
@@ -63,7 +63,7 @@ def own(value: Any) -> Any:
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, (types.Type, type)):
         return value
-    if type(value).__name__ in ("_Intrinsic", *_DISPATCHERS):
+    if type(value).__name__ in ("_Intrinsic", *_DISPATCHERS) or mark(value, "numbacc_twin") is not None:
         return on_cpu(value)
     if any(base.__name__ == "Type" and ".types" in base.__module__ for base in type(value).__mro__):
         twin = getattr(types, str(value), None)
@@ -90,7 +90,7 @@ def plain(function: Any) -> FunctionType:
 
 def is_device(value: Any) -> bool:
     """Return whether a value is a device function, or a function that Numba compiles."""
-    if isinstance(value, type):
+    if isinstance(value, type) or is_opaque(value):
         return False
     return type(value).__name__ in _DISPATCHERS or isinstance(getattr(value, "py_func", None), FunctionType)
 
@@ -183,6 +183,14 @@ class Source:
                         if isinstance(made, (int, float, tuple, np.generic)):
                             found[target.id] = made
         return found
+
+    def meaning(self, node: ast.AST) -> Any:
+        """Return the value of a global name, or of an attribute of a module; None for other expressions."""
+        if isinstance(node, ast.Name):
+            return self.names.get(node.id)
+        if isinstance(node, ast.Attribute) and inspect.ismodule(owner := self.meaning(node.value)):
+            return own(getattr(owner, node.attr, None))
+        return None
 
     def typed(self) -> set[str]:
         """Return the parameters whose `x.dtype` decides the type of a shared or local array."""

@@ -22,6 +22,9 @@ from .half import as_dtype
 from .source import Source
 from .syntax import assignment, expression, statements
 
+#: Tuples of more elements are sums of tuples.
+_LONGEST = 16
+
 
 @intrinsic
 def load(typingctx: Any, address: Any) -> Any:
@@ -156,10 +159,12 @@ class Carried:
     def _whole(self, kind: types.Type, parts: Iterator[str]) -> str:
         """Return the expression that rebuilds the variable from its scalars."""
         if isinstance(kind, types.BaseTuple):
-            made = ", ".join(self._whole(inner, parts) for inner in kind)
+            inner = [self._whole(each, parts) for each in kind]
             if isinstance(kind, types.BaseNamedTuple):
-                return f"{self.rebuild_name(kind)}({made})"
-            return f"({made},)" if len(kind) else "()"
+                return f"{self.rebuild_name(kind)}({', '.join(inner)})"
+            # Python makes longer ones from lists, which Numba supports once for each variable.
+            some = [inner[k : k + _LONGEST] for k in range(0, len(inner), _LONGEST)]
+            return " + ".join(f"({', '.join(each)},)" for each in some) or "()"
         if isinstance(kind, (types.Array, types.Record)):
             numbers = [next(parts) for _ in range(1 + 2 * getattr(kind, "ndim", 0))]
             return f"{self.rebuild_name(kind)}(({', '.join(numbers)},))"

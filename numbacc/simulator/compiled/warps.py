@@ -38,6 +38,28 @@ def _same_bits(typingctx: Any, a: Any, b: Any) -> Any:
     return types.boolean(a, b), codegen
 
 
+@intrinsic
+def word_of(typingctx: Any, value: Any) -> Any:
+    """Return the bits of a number of 32 or 64 bits as int64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        size = 8 * context.get_abi_sizeof(args[0].type)
+        return builder.zext(builder.bitcast(args[0], ir.IntType(size)), ir.IntType(64))
+
+    return types.int64(value), codegen
+
+
+@intrinsic
+def of_word(typingctx: Any, word: Any, like: Any) -> Any:
+    """Return the number with these bits, of the type of another number."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = context.get_value_type(signature.return_type)
+        return builder.bitcast(builder.trunc(args[0], ir.IntType(8 * context.get_abi_sizeof(kind))), kind)
+
+    return types.unliteral(like)(types.int64, types.unliteral(like)), codegen
+
+
 @njit(forceinline=True, **OPTIONS)
 def _lane(board, came, t, threads, source):  # type: ignore[no-untyped-def]
     """Return the value of a lane of the thread's warp."""

@@ -1,7 +1,7 @@
 """Watch the loads and stores that intrinsics make: each asks first for the address that it may use.
 
-Only functions with the parameter `MEMORY` do so: kernels in checked mode whose arguments hold addresses. `addresses`
-sets `reach`.
+Only functions with the parameter `MEMORY` do so: kernels in checked mode whose arguments hold addresses. `reached`
+sets `reach` and `scratch`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,19 @@ ATOMIC, EXCHANGE, ACQUIRE, OBSERVE = 4, 5, 6, 7
 MEMORY = "_nb_memory"
 
 
+def scratch(builder: Any, memory: Any) -> Any:
+    """Return the address of a launch's scratch memory."""
+    raise NotImplementedError
+
+
 def reach(context: Any, builder: Any, memory: Any, *access: Any) -> Any:
     """Return the address that an access may use, given its address, bytes, alignment and how it uses them."""
     raise NotImplementedError
+
+
+def unused(builder: Any) -> Any:
+    """Return the address of memory for accesses that do not happen; None if accesses are not watched."""
+    return getattr(builder, "numbacc_unused", None)
 
 
 def _owns(pointer: Any) -> bool:
@@ -70,9 +80,9 @@ def watched(context: Any, builder: Any) -> Iterator[None]:
         return plain.store_atomic(builder, value, place(pointer, EXCHANGE, align), ordering, align)
 
     changed = {each.__name__: each for each in (load, store, atomic_rmw, load_atomic, store_atomic)}
-    vars(builder).update(changed)
+    vars(builder).update(changed, numbacc_unused=scratch(builder, memory))
     try:
         yield
     finally:
-        for name in changed:
+        for name in (*changed, "numbacc_unused"):
             del vars(builder)[name]

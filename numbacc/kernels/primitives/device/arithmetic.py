@@ -17,11 +17,11 @@ __all__ = [
 
 
 def _one(text: str, since: Any = (5, 0)) -> Any:
-    return ptx(f"{text} $0, $1;", "f32", result="f32", pure=True, since=since)
+    return ptx(f"{text} $0, $1;", "f32", result="f32", pure=True, since=since, scalar=True)
 
 
 def _two(text: str, since: Any = (5, 0)) -> Any:
-    return ptx(f"{text} $0, $1, $2;", "f32", "f32", result="f32", pure=True, since=since)
+    return ptx(f"{text} $0, $1, $2;", "f32", "f32", result="f32", pure=True, since=since, scalar=True)
 
 
 def _f32(function: Callable[..., Any], *given: Any) -> float:
@@ -136,7 +136,7 @@ def sqrt_rn(x: float) -> float:
     return _f32(np.sqrt, x)
 
 
-@ptx("fma.rn.f32 $0, $1, $2, $3;", "f32", "f32", "f32", result="f32", pure=True, since=(5, 0))
+@ptx("fma.rn.f32 $0, $1, $2, $3;", "f32", "f32", "f32", result="f32", pure=True, since=(5, 0), scalar=True)
 def fma_rn(x: float, y: float, z: float) -> float:
     """Return x y + z, rounded once."""
     # The product of two float32 is exact in float64; the sum there is rounded to odd, so that the second rounding

@@ -8,12 +8,12 @@ import numpy as np
 
 from ....base import _numba
 from ....base._numba import types
-from .block_state import block, global_bytes
+from .block_state import block, global_bytes, together
 from .emitting import Emitter, generated, literal, ptx
 from .fragments import position, unliteral
 from .matrices import stmatrix_x4_xor
 
-__all__ = ["ELEMENT_LOADS", "ld_float32", "ld_int32", "map_tile", "red_add", "red_fragment", "store_bricks"]
+__all__ = ["ELEMENT_LOADS", "ld_float32", "ld_int32", "map_tile", "red_add", "red_fragment", "store_bricks", "warp_any"]
 
 
 # ---------------------------------------------------------------- elements
@@ -208,3 +208,18 @@ def red_fragment(sums: tuple[Any, ...], address: int, step: int) -> None:
     """
     for k, x in enumerate(sums):
         global_bytes(address + k // 4 * step + k % 4 * 4, 4).view(np.float32)[0] += x
+
+
+@ptx(
+    "{ .reg .pred p, q; setp.ne.s32 p, $1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.s32 $0, 1, 0, q; }",
+    "i32",
+    result="i32",
+    since=(7, 0),
+)
+def warp_any(x: int) -> Any:
+    """Return 1 if x is not 0 in any thread of the warp, else 0."""
+
+    def work(values: list[Any]) -> list[Any]:
+        return [np.int32(any(values))] * 32
+
+    return together(32, int(x), work, "warp_any")

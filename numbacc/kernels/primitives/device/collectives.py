@@ -93,6 +93,33 @@ def shfl_idx(x: Any, lane: int) -> Any:
     return _from_lane(x, lambda _: int(lane) % 32, "shfl_idx")
 
 
+# The shuffles in the compiled simulator.
+
+
+@cuda.jit(device=True)
+def _bfly(x, mask):
+    return cuda.shfl_xor_sync(0xFFFFFFFF, x, mask)
+
+
+@cuda.jit(device=True)
+def _up(x, delta):
+    return cuda.shfl_up_sync(0xFFFFFFFF, x, delta)
+
+
+@cuda.jit(device=True)
+def _down(x, delta):
+    return cuda.shfl_down_sync(0xFFFFFFFF, x, delta)
+
+
+@cuda.jit(device=True)
+def _idx(x, lane):
+    return cuda.shfl_sync(0xFFFFFFFF, x, lane)
+
+
+for _shuffle_of, _twin in ((shfl_bfly, _bfly), (shfl_up, _up), (shfl_down, _down), (shfl_idx, _idx)):
+    _shuffle_of.numbacc_twin = _twin
+
+
 #: The name of the memory that threads exchange values in, and its slots of 8 bytes.
 _BOARD, _SLOTS = "numbacc_board", 1024
 
@@ -144,6 +171,10 @@ def _get_code(slot: Any, like: Any) -> Any:
 def _get(slot: int, like: Any) -> Any:
     """Return the value in a slot, of the type of `like`."""
     return block().board[int(slot)]
+
+
+# The compiled simulator replaces these calls.
+_put.numbacc_board, _get.numbacc_board = "put", "get"
 
 
 # ---------------------------------------------------------------- in Python, for GPU and simulator alike

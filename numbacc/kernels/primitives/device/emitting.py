@@ -153,7 +153,10 @@ else:
 
         Attributes:
             capability: the oldest compute capability that has the instruction.
+            numbacc_scalar: whether it is a function of numbers, which the compiled simulator translates.
         """
+
+        numbacc_scalar = False
 
         def __init__(self, twin: Callable[..., Any], typed: Callable[..., Any], prefer_literal: bool, since: Any):
             definition = _definition(twin, typed)
@@ -229,6 +232,7 @@ def ptx(
     pure: bool = False,
     since: tuple[int, int] | str = (9, 0),
     in_memory: bool = False,
+    scalar: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]:
     """Make a device function that is one piece of PTX.
 
@@ -236,6 +240,7 @@ def ptx(
         text: $0 is the result, if there is one; the operands follow.
         operands: types by name. "map" is a tensor map: a parameter of the kernel, or an address.
         in_memory: do nothing for a tensor map that is a parameter.
+        scalar: whether the compiled simulator translates it.
     """
 
     def typed(*kinds: Any) -> Any:
@@ -252,7 +257,13 @@ def ptx(
 
         return _TYPES[result](*taken), emit
 
-    return generated(typed, literals=False, since=since)
+    def noted(twin: Callable[..., Any]) -> Any:
+        made = generated(typed, literals=False, since=since)(twin)
+        if COMPILES:
+            made.numbacc_scalar = scalar
+        return made
+
+    return noted
 
 
 def addresses(e: Emitter, kinds: Sequence[Any], args: Sequence[Any]) -> list[Any]:

@@ -326,7 +326,8 @@ _LAYOUTS = {128: 1, 64: 2, 32: 3, 0: 0}
 def wgmma_descriptor(swizzle: int = 128, leading: int = 16, stride: int = 1024) -> int:
     """Return the descriptor of a matrix at shared address 0, as int64. Add `address >> 4` of the matrix to it.
 
-    Call it on the host; kernels use the result as a constant.
+    Call it on the host; kernels use the result as a constant. In a cluster add `(address & 0x3ffff) >> 4`: a descriptor
+    has no room for the higher bits of addresses in blocks other than the first.
 
     Args:
         swizzle: of the matrix, 128, 64, 32 or 0 bytes; tiles start at multiples of 8 times that.
@@ -341,8 +342,8 @@ def wgmma_descriptor(swizzle: int = 128, leading: int = 16, stride: int = 1024) 
 
 def _wgmma(kind: FactorKind) -> Any:
     def typed(sums: Any, a: Any, b: Any, steps: Any, a_step: Any, b_step: Any, a_trans: Any, b_trans: Any) -> Any:
-        in_registers = isinstance(a, types.BaseTuple)
-        size, count = len(sums), literal(steps, "steps")
+        in_registers, is_new = isinstance(a, types.BaseTuple), not isinstance(sums, types.BaseTuple)
+        size, count = literal(sums, "sums") if is_new else len(sums), literal(steps, "steps")
         forward = literal(a_step, "a_step"), literal(b_step, "b_step")
         left_down, down = literal(a_trans, "a_trans", (0, 1)), literal(b_trans, "b_trans", (0, 1))
         if (left_down or down) and kind.depth != 16:
@@ -357,12 +358,15 @@ def _wgmma(kind: FactorKind) -> Any:
         result = tuple_type(kind.sums, size)
 
         def emit(e: Emitter, sums: Any, a: Any, b: Any, *_: Any) -> Any:
-            left = e.items(a) if in_registers else [a]
-            place = [f"${2 * size + k}" for k in range(len(left) + 1)]
+            left, tied = e.items(a) if in_registers else [a], [] if is_new else e.items(sums)
+            place = [f"${size + len(tied) + k}" for k in range(len(left) + 1)]
             totals = ",".join(f"${k}" for k in range(size))
             what = f"wgmma.mma_async.sync.aligned.m64n{2 * size}k{kind.depth}.{kind.total}.{kind.name}.{kind.name}"
-            lines = ["{ .reg .pred on; .reg .b64 da, db;", "setp.ne.b32 on, 1, 0;", "wgmma.fence.sync.aligned;"]
+            lines = ["{ .reg .pred on; .reg .b64 da, db;", f"setp.ne.b32 on, {0 if is_new else 1}, 0;"]
+            lines.append("wgmma.fence.sync.aligned;")
             for k in range(count):
+                if is_new and k == 1:
+                    lines.append("setp.ne.b32 on, 1, 0;")
                 lines.append(f"add.u64 db, {place[-1]}, {k * forward[1]};")
                 if in_registers:
                     first = "{" + ",".join(place[4 * k : 4 * k + 4]) + "}"
@@ -372,10 +376,11 @@ def _wgmma(kind: FactorKind) -> Any:
                 lines.append(f"{what} {{{totals}}}, {first}, db, on{flags};")
             lines.append("wgmma.commit_group.sync.aligned; }")
             number = e.llvm(result.dtype)
-            return e.tuple(result, e.asm_many("\n".join(lines), [*left, b], number, size, tied=e.items(sums)))
+            return e.tuple(result, e.asm_many("\n".join(lines), [*left, b], number, size, tied=tied))
 
         first = tuple_type("u32", len(a)) if in_registers else types.int64
-        return result(result, first, types.int64, steps, a_step, b_step, a_trans, b_trans), emit
+        given = sums if is_new else result
+        return result(given, first, types.int64, steps, a_step, b_step, a_trans, b_trans), emit
 
     return typed
 
@@ -451,6 +456,8 @@ def _matrix(state: BlockState, places: Any, kind: FactorKind, what: str, descrip
 def _group(
     kind: FactorKind, sums: Any, a: Any, b: Any, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
+    if not isinstance(sums, (tuple, Unfinished)):
+        sums = ((np.float32 if kind.sums == "f32" else np.int32)(0),) * sums
     size, what, in_registers = len(sums), f"wgmma_{kind.name}", isinstance(a, tuple)
 
     def work(given: list[Any]) -> list[Any]:
@@ -491,7 +498,7 @@ def _group(
 
 @generated(_wgmma(KINDS["bf16"]), since=HOPPER)
 def wgmma_bf16(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a warpgroup's sums + A B^T of bfloat16 factors and float32 sums, as one wgmma group; return the sums.
 
@@ -499,6 +506,7 @@ def wgmma_bf16(
     the sums have columns: a thread holds 4 sums for each 8 of them. A warp has 16 rows of the sums.
 
     Args:
+        sums: the sums, or how many a thread has (a constant) if they begin as 0.
         a: the descriptor of A in shared memory (`wgmma_descriptor`), or its registers, 4 for each step.
         b: the descriptor of B.
         steps: how many instructions follow each other, each for 32 bytes along K; a constant like all that follow.
@@ -510,7 +518,7 @@ def wgmma_bf16(
 
 @generated(_wgmma(KINDS["f16"]), since=HOPPER)
 def wgmma_f16(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of float16 factors and float32 sums, as `wgmma_bf16` does."""
     return _group(KINDS["f16"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
@@ -518,7 +526,7 @@ def wgmma_f16(
 
 @generated(_wgmma(KINDS["tf32"]), since=HOPPER)
 def wgmma_tf32(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of float32 factors without their lowest 13 bits, as `wgmma_bf16` does; both `trans` are 0."""
     return _group(KINDS["tf32"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
@@ -526,7 +534,7 @@ def wgmma_tf32(
 
 @generated(_wgmma(KINDS["e4m3"]), since=HOPPER)
 def wgmma_e4m3(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of float8_e4m3fn factors and float32 sums, as `wgmma_bf16` does; both `trans` are 0."""
     return _group(KINDS["e4m3"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
@@ -534,7 +542,7 @@ def wgmma_e4m3(
 
 @generated(_wgmma(KINDS["e5m2"]), since=HOPPER)
 def wgmma_e5m2(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of float8_e5m2 factors and float32 sums, as `wgmma_bf16` does; both `trans` are 0."""
     return _group(KINDS["e5m2"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
@@ -542,7 +550,7 @@ def wgmma_e5m2(
 
 @generated(_wgmma(KINDS["s8"]), since=HOPPER)
 def wgmma_s8(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of int8 factors and int32 sums, as `wgmma_bf16` does; both `trans` are 0."""
     return _group(KINDS["s8"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)
@@ -550,7 +558,7 @@ def wgmma_s8(
 
 @generated(_wgmma(KINDS["u8"]), since=HOPPER)
 def wgmma_u8(
-    sums: Fragment, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
+    sums: Fragment | int, a: Any, b: int, steps: int, a_step: int, b_step: int, a_trans: int, b_trans: int
 ) -> Fragment:
     """Begin a product of uint8 factors and int32 sums, as `wgmma_bf16` does; both `trans` are 0."""
     return _group(KINDS["u8"], sums, a, b, steps, a_step, b_step, a_trans, b_trans)

@@ -127,3 +127,38 @@ def philox_integers(seed: int, position: int, n: int) -> int:
     """Return element `position` of `numbacc.random.Generator(seed).integers(n, size=m)`, for 0 < n < 2^32."""
     lower, upper = (int(x) for x in reference.philox(int(seed), 2 * int(position), 2))
     return (lower | upper << 32) * int(n) >> 64
+
+
+if COMPILES:  # the same in the compiled simulator
+
+    def _here(function: Any) -> Callable[[Any], Any]:
+        """Make the decorated function what the compiled simulator calls."""
+
+        def note(twin: Any) -> Any:
+            function.numbacc_twin = cuda.jit(device=True)(twin)
+            return twin
+
+        return note
+
+    _random_here, _random_v4_here = _inlined(_random_code), _inlined(_random_v4_code)
+    _normal_v4_here, _integers_here = _inlined(_normal_v4_code), _inlined(_integers_code)
+
+    @_here(philox_words)
+    def _words_twin(seed, group):
+        return _words(np.uint64(seed), np.uint64(group))
+
+    @_here(philox_random)
+    def _random_twin(seed, position):
+        return _random_here(np.uint64(seed), np.uint64(position))
+
+    @_here(philox_random_v4)
+    def _random_v4_twin(seed, group):
+        return _random_v4_here(np.uint64(seed), np.uint64(group))
+
+    @_here(philox_normal_v4)
+    def _normal_v4_twin(seed, group):
+        return _normal_v4_here(np.uint64(seed), np.uint64(group))
+
+    @_here(philox_integers)
+    def _integers_twin(seed, position, n):
+        return np.int64(_integers_here(np.uint64(seed), np.uint64(position), np.uint32(n)))

@@ -1,0 +1,452 @@
+"""The memory that a launch can access, and the stamps of an access that is known by its address.
+
+Kernels whose arguments hold addresses, numbacc's own, load and store in intrinsics, which generate a GPU's LLVM code.
+In checked mode each of these loads and stores first calls `_reached` (see `watching`), which looks for the address in
+the launch's memory: the live allocations, and the kernel's shared and local arrays. A wrong access is recorded and goes
+to scratch memory instead.
+
+Other kernels use it where an expression does not say which array it accesses: a variable that is one of several arrays,
+an array in a tuple, the field of a record. `element` and `field` check these.
+
+Arrays have the stamps that index expressions use, so that both see each other's accesses. An allocation has stamps for
+each of its pieces. A piece has the bytes of the narrowest access so far.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, register_jitable
+
+from . import watching
+from .arguments import placement
+from .stamps import MISALIGNED_ADDRESS, OUTSIDE, UNINITIALIZED, call, data_address, integers, note, touch
+from .variables import load as _load
+from .variables import store as _store
+
+__all__ = ["WORDS", "LaunchMemory"]
+
+# The words of a launch's memory: see `LaunchMemory`.
+_COUNT, _STARTS, _ENDS, _SCRATCH, _ERROR, _PLACE, _REGIONS, _STAMPS, _FUNCTION, _STATE, _FIRST = (
+    0, 8, 16, 24, 32, 40, 96, 104, 112, 120, 160,
+)  # fmt: skip
+_FOUND, _STAMP_FOUND, _AT, _SIZE = 128, 136, 144, 152
+#: The bytes of an allocation's stamps: addresses of the writers and of the readers, and the bytes of a piece.
+_STAMP = 24
+#: The largest piece: no access is wider.
+_WIDEST = 16
+#: The bytes of a region: start, end, bytes of a piece, stamps of writers and readers, state (0 for an array in global
+#: memory), number of the array.
+_REGION = 56
+_MOST_REGIONS = 64
+#: Scratch memory is wide enough for any access of a thread.
+_SCRATCH_BYTES = 256
+#: The 64-bit words of a launch's memory.
+WORDS = (_FIRST + _MOST_REGIONS * _REGION) // 8
+
+
+class LaunchMemory:
+    """The memory that a launch can access.
+
+    `words` holds the number of allocations, the addresses of their sorted starts and of their ends, the address of
+    scratch memory and of the array of errors; the current place in the source, thread, block, and era, as `touch`
+    takes them; the number of regions; the addresses of the allocations' stamps, of the function that makes these, and
+    of the block's state; what `_look` found; and the regions, the kernel's own arrays, which the compiled function
+    adds.
+
+    Args:
+        allocations: address of each allocation -> its bytes. They must live as long as the launch.
+        error: the array of errors.
+    """
+
+    def __init__(self, allocations: Mapping[int, Any], error: np.ndarray[Any, Any]):
+        self._list([(start, start + each.nbytes) for start, each in list(allocations.items())], error)
+
+    @classmethod
+    def of(cls, arguments: Any) -> LaunchMemory:
+        """Return the memory of the arguments whose accesses are followed: records, and arrays in tuples."""
+        spans: list[tuple[int, int]] = []
+        for begin, end in sorted(_spans(arguments)):
+            if spans and begin < spans[-1][1]:
+                spans[-1] = spans[-1][0], max(end, spans[-1][1])
+            else:
+                spans.append((begin, end))
+        made = cls.__new__(cls)
+        made._list(spans, np.zeros(0, np.int64))
+        return made
+
+    def _list(self, spans: list[tuple[int, int]], error: np.ndarray[Any, Any]) -> None:
+        found = sorted(spans)
+        self._starts, self._ends = np.array(found, np.int64).reshape(-1, 2).T.copy()
+        scratch = np.zeros(2 * _SCRATCH_BYTES, np.uint8)
+        aligned = -(-scratch.ctypes.data // _SCRATCH_BYTES) * _SCRATCH_BYTES
+        self.words = np.zeros(WORDS, np.int64)
+        self.words[:5] = len(found), self._starts.ctypes.data, self._ends.ctypes.data, aligned, error.ctypes.data
+        self._kept = scratch, error
+        self._stamps: dict[int, np.ndarray[Any, Any]] = {}
+        self._table = np.zeros((len(found), _STAMP // 8), np.int64)
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(self._divide)
+        self.words[_STAMPS // 8] = self._table.ctypes.data
+        self.words[_FUNCTION // 8] = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+
+    def _divide(self, k: int, nbytes: int) -> int:
+        """Make an allocation's stamps for pieces of some bytes. Compiled code calls this."""
+        size = int(self._ends[k] - self._starts[k])
+        old = self._stamps.get(k)
+        if old is None:
+            made = np.zeros((2, -(-size // nbytes)), np.int64)
+        else:
+            made = np.repeat(old, int(self._table[k, 2]) // nbytes, axis=1)
+        self._stamps[k] = made
+        self._table[k] = made[0].ctypes.data, made[1].ctypes.data, nbytes
+        return 0
+
+    @property
+    def address(self) -> int:
+        return int(self.words.ctypes.data)
+
+
+def _spans(value: Any, inside: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield the first address, and the one after the last, of each array or record to follow.
+
+    Args:
+        value: arguments, or the elements of a tuple.
+        inside: whether it is in a tuple.
+    """
+    for each in value:
+        if isinstance(each, tuple):
+            yield from _spans(each, True)
+        elif isinstance(each, (np.ndarray, np.void)) and (inside or each.dtype.names):
+            extent = placement(each).extent()
+            if extent[1] > extent[0]:
+                yield extent
+
+
+# ---------------------------------------------------------------- an access
+
+
+def _region_of(memory, address):  # type: ignore[no-untyped-def]
+    """Return the address of the words of the region that an address is in, or 0."""
+    region = memory + _FIRST
+    for _ in range(_load(memory + _REGIONS)):
+        if _load(region) <= address < _load(region + 8):
+            return region
+        region += _REGION
+    return 0
+
+
+def _allocation_of(memory, address):  # type: ignore[no-untyped-def]
+    """Return the number of the last allocation that starts at or before an address, or -1."""
+    starts = _load(memory + _STARTS)
+    low, high = 0, _load(memory)
+    while low < high:
+        middle = (low + high) // 2
+        if _load(starts + 8 * middle) <= address:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@intrinsic
+def _call(typingctx: Any, function: Any, first: Any, second: Any) -> Any:
+    """Call a C function, given its address, with two 64-bit numbers."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = context.get_value_type(types.int64)
+        kind = ir.FunctionType(word, [word, word]).as_pointer()
+        return builder.call(builder.inttoptr(args[0], kind), args[1:])
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
+
+
+def _stamps_of(memory, k, offset, nbytes):  # type: ignore[no-untyped-def]
+    """Return the address of an allocation's stamps, for pieces that an access covers exactly.
+
+    Args:
+        k: the number of the allocation.
+        offset, nbytes: the bytes from its start to the access, and the access's.
+    """
+    stamps = _load(memory + _STAMPS) + _STAMP * k
+    finest = offset | nbytes | _WIDEST
+    finest &= -finest
+    if _load(stamps + 16) == 0 or _load(stamps + 16) > finest:
+        _call(_load(memory + _FUNCTION), k, finest)
+    return stamps
+
+
+_region_of, _allocation_of = register_jitable(_region_of), register_jitable(_allocation_of)
+_stamps_of = register_jitable(_stamps_of)
+_noted, _touched = register_jitable(note), register_jitable(touch)
+
+
+def _look(memory, address, nbytes, state, mode, era, since, begin, until, site, t):  # type: ignore[no-untyped-def]
+    """Record an access to some bytes in their stamps, if they have stamps. Return 1 if it is a mistake, else 0.
+
+    The memory's words then hold the code of the first error and the other access, as `touch` returns them, the other
+    access's stamp, the number of the piece and its bytes.
+
+    Args:
+        state: of the block, for arrays in global memory; the following ones as in `touch`.
+    """
+    region = _region_of(memory, address)
+    shared = 0
+    if region:
+        wrote, read, size = _load(region + 24), _load(region + 32), _load(region + 16)
+        offset = address - _load(region)
+        if _load(region + 40) != 0:
+            state, shared = _load(region + 40), 1
+    else:
+        k = _allocation_of(memory, address)
+        if k < 0 or address + nbytes > _load(_load(memory + _ENDS) + 8 * k):
+            return 0
+        offset = address - _load(_load(memory + _STARTS) + 8 * k)
+        stamps = _stamps_of(memory, k, offset, nbytes)
+        wrote, read, size = _load(stamps), _load(stamps + 8), _load(stamps + 16)
+    if wrote == 0:
+        return 0
+    bad = 0
+    for n in range(offset // size, (offset + nbytes - 1) // size + 1):
+        found = _touched(wrote + 8 * n, read + 8 * n, state, mode, shared, era, since, begin, until, site, t)
+        race_instead = _load(memory + _FOUND) & 15 == UNINITIALIZED and found & 15 != UNINITIALIZED
+        if found != 0 and (bad == 0 or race_instead):
+            bad = 1
+            _store(memory + _FOUND, found)
+            _store(memory + _STAMP_FOUND, _load(state + 8))
+            _store(memory + _AT, n)
+            _store(memory + _SIZE, size)
+    return bad
+
+
+_look = register_jitable(_look)
+
+
+def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyped-def]
+    """Return the address that an access may use: the given one, or that of scratch memory if it is a mistake."""
+    place = memory + _PLACE
+    line, t, b = _load(place), _load(place + 8), _load(place + 16)
+    error = _load(memory + _ERROR)
+    if address == _load(memory + _SCRATCH):  # the access does not happen
+        return address
+    region = _region_of(memory, address)
+    name = k = -1
+    if region:
+        start, end, name = _load(region), _load(region + 8), _load(region + 48)
+    else:
+        start = end = 0
+        k = _allocation_of(memory, address)
+        if k >= 0:
+            start, end = _load(_load(memory + _STARTS) + 8 * k), _load(_load(memory + _ENDS) + 8 * k)
+    if address + nbytes > end:
+        _noted(error, line, name, t, b, OUTSIDE, mode, 0, 4, address - start, nbytes, end - start, 0)
+        return _load(memory + _SCRATCH)
+    if address % alignment:
+        _noted(error, line, name, t, b, MISALIGNED_ADDRESS, mode, 0, 4, address - start, nbytes, end - start, alignment)
+        return _load(memory + _SCRATCH)
+    if _look(
+        memory, address, nbytes, _load(memory + _STATE), mode, _load(place + 24), _load(place + 32),
+        _load(place + 40), _load(place + 48), min(line, 255), t,
+    ):  # fmt: skip
+        size, found, at = _load(memory + _SIZE), _load(memory + _FOUND), _load(memory + _AT)
+        count = 1 if region else 3
+        _noted(
+            error, line, name, t, b, found & 15, found >> 4, _load(memory + _STAMP_FOUND), count,
+            at if region else at * size, size, end - start, 0,
+        )  # fmt: skip
+    return address
+
+
+def _reach(context: Any, builder: Any, memory: Any, *access: Any) -> Any:
+    """Return the address that an access may use, in generated code."""
+    return call(context, builder, _reached, [memory, *access])
+
+
+def _scratch(builder: Any, memory: Any) -> Any:
+    """Return the address of scratch memory, in generated code."""
+    place = builder.add(memory, memory.type(_SCRATCH))
+    return builder.load(builder.inttoptr(place, memory.type.as_pointer()))
+
+
+watching.reach, watching.scratch = _reach, _scratch
+
+
+# ---------------------------------------------------------------- what the generated code says
+
+
+@intrinsic
+def at(typingctx: Any, memory: Any, numbers: Any) -> Any:
+    """Record the current place: its number, the thread, the block and the era."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = context.get_value_type(types.int64)
+        for k, number in enumerate(integers(context, builder, signature.args[1], args[1])):
+            place = builder.inttoptr(builder.add(args[0], word(_PLACE + 8 * k)), word.as_pointer())
+            builder.store(number, place)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, numbers), codegen
+
+
+@intrinsic
+def known(typingctx: Any, memory: Any, name: Any, array: Any, piece: Any, stamps: Any) -> Any:
+    """Add an array to the memory that a kernel can access, unless its elements are not in C order.
+
+    Args:
+        name: the number of the array.
+        piece: the bytes of a piece, which has stamps; 0 for an element.
+        stamps: its writers, its readers and, in shared memory, its state, as `touch` takes them; () for a local array.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _, name_kind, kind, _, stamp_kinds = signature.args
+        word = context.get_value_type(types.int64)
+        made = context.make_array(kind)(context, builder, args[2])
+        start = builder.ptrtoint(made.data, word)
+        count = builder.inttoptr(builder.add(args[0], word(_REGIONS)), word.as_pointer())
+        number = builder.load(count)
+        region = builder.add(args[0], builder.add(word(_FIRST), builder.mul(number, word(_REGION))))
+        addresses = [word(0)] * 3
+        if len(stamp_kinds):
+            given = zip(stamp_kinds, cgutils.unpack_tuple(builder, args[4]), strict=True)
+            addresses = [*(data_address(context, builder, k, v) for k, v in given), *addresses][:3]
+        size = builder.select(builder.icmp_signed("==", args[3], word(0)), made.itemsize, args[3])
+        end = builder.add(start, builder.mul(made.itemsize, made.nitems))
+        named = context.cast(builder, args[1], name_kind, types.int64)
+        for k, value in enumerate([start, end, size, *addresses, named]):
+            builder.store(value, builder.inttoptr(builder.add(region, word(8 * k)), word.as_pointer()))
+        fits = builder.icmp_signed("<", number, word(_MOST_REGIONS - 1))
+        step = made.itemsize
+        strides, shape = cgutils.unpack_tuple(builder, made.strides), cgutils.unpack_tuple(builder, made.shape)
+        for stride, n in zip(reversed(strides), reversed(shape), strict=True):
+            fits = builder.and_(fits, builder.icmp_signed("==", stride, step))
+            step = builder.mul(step, n)
+        builder.store(builder.add(number, builder.zext(fits, word)), count)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, name, array, types.int64, stamps), codegen
+
+
+@intrinsic
+def forget(typingctx: Any, memory: Any, state: Any) -> Any:
+    """Forget the arrays of earlier calls. `state` is the block's state for allocations, as `_touch` takes it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = context.get_value_type(types.int64)
+        address = data_address(context, builder, signature.args[1], args[1])
+        for place, value in ((_REGIONS, word(0)), (_STATE, address)):
+            builder.store(value, builder.inttoptr(builder.add(args[0], word(place)), word.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, state), codegen
+
+
+@intrinsic
+def kept(typingctx: Any, arrays: Any) -> Any:
+    """Do nothing. Numba frees an array after its last use, and addresses are no use."""
+    return types.void(arrays), lambda context, *_: context.get_dummy_value()
+
+
+def _checked_bytes(
+    context: Any, builder: Any, address: Any, nbytes: Any, numbers: list[Any], given: list[Any], index: list[Any]
+) -> None:
+    """Emit code that records an access by its address.
+
+    Args:
+        numbers: the memory, the block's state and the array of errors, as addresses.
+        given: place, number of the array, thread and block, for errors; mode, era, since, start, end, as in `touch`.
+        index: the element, for errors.
+    """
+    word = context.get_value_type(types.int64)
+    memory, state, error = numbers
+    where, how = given[:4], given[4:]
+    site = builder.select(builder.icmp_signed("<", where[0], word(255)), where[0], word(255))
+    bad = call(context, builder, _look, [memory, address, nbytes, state, *how, site, where[2]])
+    with builder.if_then(builder.icmp_signed("!=", bad, word(0)), likely=False):
+
+        def found(place: int) -> Any:
+            return builder.load(builder.inttoptr(builder.add(memory, word(place)), word.as_pointer()))
+
+        code = found(_FOUND)
+        parts = [word(len(index)), *index[:4], *[word(0)] * (4 - len(index))]
+        other = builder.ashr(code, word(4))
+        call(context, builder, note, [error, *where, builder.and_(code, word(15)), other, found(_STAMP_FOUND), *parts])
+
+
+@intrinsic
+def element(typingctx: Any, array: Any, index: Any, memory: Any, state: Any, error: Any, numbers: Any) -> Any:
+    """Return an index, and record an access to an array's element there.
+
+    Args:
+        state: of the block.
+        numbers: `given` of `_checked_bytes`.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = signature.args
+        made = context.make_array(kinds[0])(context, builder, args[0])
+        parts = cgutils.unpack_tuple(builder, args[1])
+        pointer = cgutils.get_item_pointer(context, builder, kinds[0], made, parts)
+        word = context.get_value_type(types.int64)
+        held = [args[2], *(data_address(context, builder, kinds[k], args[k]) for k in (3, 4))]
+        given = integers(context, builder, kinds[5], args[5])
+        _checked_bytes(context, builder, builder.ptrtoint(pointer, word), made.itemsize, held, given, parts)
+        return args[1]
+
+    return index(array, index, types.int64, state, error, numbers), codegen
+
+
+@intrinsic
+def field(typingctx: Any, record: Any, memory: Any, state: Any, error: Any, span: Any, numbers: Any) -> Any:
+    """Return a record, and record an access to some of its bytes.
+
+    Args:
+        state, numbers: as in `element`.
+        span: the offset of the bytes, and how many they are.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kinds = signature.args
+        word = context.get_value_type(types.int64)
+        held = [args[1], *(data_address(context, builder, kinds[k], args[k]) for k in (2, 3))]
+        offset, nbytes = integers(context, builder, kinds[4], args[4])
+        given = integers(context, builder, kinds[5], args[5])
+        address = builder.add(builder.ptrtoint(args[0], word), offset)
+        _checked_bytes(context, builder, address, nbytes, held, given, [])
+        return args[0]
+
+    return record(record, types.int64, state, error, span, numbers), codegen
+
+
+@register_jitable
+def unraveled(shape, k):  # type: ignore[no-untyped-def]
+    """Return the index of an array's element k, in C order; an index out of bounds if the array has fewer elements."""
+    size = 1
+    for n in shape:
+        size *= n
+    rest = k + size if k < 0 else k
+    index = shape
+    for axis in range(len(shape) - 1, 0, -1):
+        index = _with(index, axis, rest % max(shape[axis], 1))
+        rest //= max(shape[axis], 1)
+    return _with(index, 0, rest)
+
+
+@intrinsic
+def _with(typingctx: Any, index: Any, axis: Any, value: Any) -> Any:
+    """Return a tuple with another value on an axis."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = context.get_value_type(types.int64)
+        parts = cgutils.unpack_tuple(builder, args[0])
+        kept = [
+            builder.select(builder.icmp_signed("==", args[1], word(k)), args[2], part) for k, part in enumerate(parts)
+        ]
+        return context.make_tuple(builder, signature.return_type, kept)
+
+    return index(index, types.int64, types.int64), codegen
