@@ -278,7 +278,7 @@ def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any,
 
 
 class _OfTensors:
-    """A plan for torch's tensors on a GPU, which it compares with those of its first call in one step.
+    """A plan for torch's tensors on a GPU. torch compares them with the tensors of the plan's first call in one step.
 
     Calling it runs the plan, given the tensors, `out` and the stream, and returns the result. It does nothing and
     returns None if the tensors are of another kind, if torch's current stream is another one, or if the call needs

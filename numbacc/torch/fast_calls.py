@@ -246,7 +246,7 @@ def _guarded(signature: Signature, done: int = 0, given: tuple[str, ...] = ()) -
 def call_source(signature: Signature, is_recorded: bool) -> str:
     """Return the source of a function that calls an operator.
 
-    The function uses `NAMES` and two more names: `entries` are those of `Last`, and `search` handles all other calls.
+    The function uses `NAMES` and two more names: `entries` belong to `Last`, and `search` handles all other calls.
 
     Args:
         signature: of the operator.

@@ -204,7 +204,7 @@ def in_clusters():
 def test_clusters_add_in_the_order_of_two_passes(device_place, in_clusters, reverse):
     """In rows that start and end anywhere, in place, where results start elsewhere, and if parts do not commute."""
     rng = np.random.default_rng(6)
-    # The last piece of 8,194 elements has no complete access in some rows.
+    # In some rows of 8,194 elements the last piece is shorter than an aligned access.
     sizes = ((3, 10_001), (1, 16_384), (9, 8_194), (2, 31_001))
     for rows, columns in ((2, 700), (1, 900)) if device_place.is_slow else sizes:
         for dtype, start, other in (("float32", 0, 0), ("float32", 3, 3), ("bfloat16", 5, 5), ("uint8", 1, 0)):

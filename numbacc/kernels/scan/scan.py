@@ -48,8 +48,7 @@ from ..primitives.specialize import specialize
 from ..specs import Kernel
 from .spec import ScanSpec
 
-#: Elements of the widest access for which the elements after a row's last access are loaded early: wider ones leave too
-#: few registers.
+#: Accesses of up to this many elements leave enough registers to load the elements after a row's last access early.
 _EARLY_WIDTH = 4
 
 
@@ -353,7 +352,7 @@ def scan_cluster(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
             aligned = left + -(np.int64(ins[0]) // itemsize + at[0]) % width
         body = min(aligned, right)
         behind = body + (right - body) // width * width
-        # If a piece has no complete access, its threads load an aligned one of the row in vain.
+        # The threads of a piece without complete accesses load an aligned access of the row, and ignore it.
         begin = max(behind, aligned) - width if reverse else aligned
         last, item = behind - body - width, rank * width
         # In scan order: the elements before the first access, the accesses, and the elements after the last.
