@@ -23,8 +23,8 @@ _OLDEST_SCALED, _OLDEST_SHIFTED = (9, 0), (10, 0)
 _WIDEST_SCALED = 128
 
 #: The flash kernels compute gradients faster than cuDNN for these lengths of queries and keys, this many elements of a
-#: head, and at least this many rows in all. In bfloat16 on an H200, 64 x 4 heads of 256 x 64 take 0.81 (causal) and 0.85
-#: of cuDNN's time; lengths of 128 take 0.99 to 1.02, 384 and 512 1.01 to 1.04, and heads of 32 with 64 queries 1.25.
+#: head, and at least this many rows in all. In bfloat16 on an H200, 64 x 4 heads of 256 x 64 take 0.81 (causal) and
+#: 0.85 of cuDNN's time; lengths of 128 take 0.99 to 1.02, 384 and 512 1.01 to 1.04, heads of 32 with 64 queries 1.25.
 _LENGTHS, _WIDTH, _MANY = range(129, 257), 64, 2**15
 
 
