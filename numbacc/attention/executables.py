@@ -22,10 +22,10 @@ _OLDEST_SCALED, _OLDEST_SHIFTED = (9, 0), (10, 0)
 #: The most elements of a float8 head. With more, cuDNN 9.19 reads out of bounds on an H200.
 _WIDEST_SCALED = 128
 
-#: Gradients for which the flash kernels take less time than cuDNN: of at most so many queries and keys, with heads of
-#: at most so many elements, and with at least so many rows in all. On an H100, in bfloat16 and causal, 64 x 4 heads of
-#: 256 x 64 take 0.074 ms instead of 0.091, but 8 x 12 heads of 1024 x 64 take 0.198 ms instead of 0.185.
-_SHORT, _NARROW, _MANY = 256, 64, 2**15
+#: The flash kernels compute gradients faster than cuDNN for these lengths of queries and keys, this many elements of a
+#: head, and at least this many rows in all. In bfloat16 on an H200, 64 x 4 heads of 256 x 64 take 0.81 (causal) and
+#: 0.85 of cuDNN's time; lengths of 128 take 0.99 to 1.02, 384 and 512 1.01 to 1.04, heads of 32 with 64 queries 1.25.
+_LENGTHS, _WIDTH, _MANY = range(129, 257), 64, 2**15
 
 
 def check_hardware(problem: AttentionProblem) -> None:
@@ -119,8 +119,9 @@ def _is_short(problem: AttentionProblem) -> bool:
     return (
         problem.call.direction == "backward"
         and problem.call.scoring is None
-        and max(found.queries, found.keys) <= _SHORT
-        and max(found.width, found.value_width) <= _NARROW
+        and found.queries in _LENGTHS
+        and found.keys in _LENGTHS
+        and found.width == found.value_width == _WIDTH
         and found.batch * found.heads * found.queries >= _MANY
         and problem.band.lower is None
         and not (problem.rows_may_be_empty or found.is_packed or found.page)

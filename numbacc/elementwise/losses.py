@@ -688,9 +688,9 @@ STATS = 2
 _ROWS, _SHORT_ROW = 512, 8192
 
 
-#: The most bytes of rows whose sum or mean the kernel of the rows computes. A row counts as at most 8 KiB, what a block
-#: of threads keeps. In that kernel, one block adds what all blocks found. On an H100, in bfloat16, it delayed a
-#: forward pass over 32,768 rows of 4096, which takes 0.100 ms, by 0.036 ms (sum) and 0.077 ms (mean).
+#: The most bytes of rows whose sum or mean the kernel of the rows computes. A row counts as at most 8 KiB, which one
+#: block of threads keeps. There, one block adds what all others found. With another kernel, 32,768 rows of 4096 in
+#: bfloat16 on an H200 take 0.144 instead of 0.243 ms (sum and gradient), and 0.082 instead of 0.079 ms (mean alone).
 _TOTAL_BYTES, _ROW_BYTES = 2**26, 2**13
 
 

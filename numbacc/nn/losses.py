@@ -22,8 +22,6 @@ _LARGEST = 480 * 2**20
 _SMALLEST = 2**26
 #: The fewest rows of a chunk, with however many classes.
 _FEWEST = 256
-#: Large chunks have a multiple of so many rows: products compute tiles of as many.
-_TILE = 128
 
 
 class LinearGradients(NamedTuple):
@@ -160,8 +158,7 @@ def _chunk(chunk: Any, count: int, weight: Layout) -> int:
     else:
         raise OptionError(f"chunk={chunk!r}: it must be a number of rows, at least 1")
     pieces = max(-(-count // rows), 1)
-    unit = _TILE if count >= 8 * _TILE * pieces else 8
-    return min(rows, max(-(-count // (unit * pieces)) * unit, 1))
+    return min(rows, max(-(-count // (8 * pieces)) * 8, 1))
 
 
 class _Results:
