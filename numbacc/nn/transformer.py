@@ -181,7 +181,7 @@ class Attention(Module):
 class TransformerLayer(Module):
     """A layer of a transformer: attention and a gated MLP, each after a norm, each with a residual connection.
 
-    `recomputes` is what the backward pass computes again: "" (nothing), "gates", or "norms" (these, too).
+    `recomputes` names results that the backward pass computes again: "" (none), "gates", or "norms" (of both).
     """
 
     def __init__(

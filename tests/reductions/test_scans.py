@@ -185,7 +185,7 @@ def test_blocks_that_take_many_tiles(device_place, alone, reverse):
 
 @pytest.fixture
 def in_clusters():
-    """The context in which blocks share a row in clusters, or never do."""
+    """A context: in it, blocks share a row in clusters, or never do."""
     needed("greenlet", "greenlet")
 
     @contextmanager

@@ -299,7 +299,7 @@ def test_means_and_sums_of_one_kernel(device_place, monkeypatch, dtype, rows, is
 @pytest.mark.parametrize("columns", [16, 1000, 9, 40960])
 @pytest.mark.parametrize("how", ["short", "long", "many"])
 def test_losses_and_gradients_in_one_pass(place, monkeypatch, dtype, columns, how):
-    """Targets that are ignored, that are no class; in place, into given arrays, in a plan.
+    """Ignored targets and targets without a class; in place, into given arrays, in a plan.
 
     Another kernel adds the losses of many rows.
     """

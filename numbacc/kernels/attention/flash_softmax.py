@@ -36,7 +36,7 @@ def masking(spec: FlashSpec) -> tuple[Any, Any]:
 
     @composed
     def scored(sums, tile, is_listed, words, place, own):
-        """Apply the score function, and the mask in tiles that it cuts. Both are skipped elsewhere."""
+        """Apply the score function, and the mask in tiles that it cuts. Other tiles need neither."""
         queries, keys, shift, batch, head, starts, query_steps, key_steps, scale, first_query, first_key = place
         column, rows = tile * HIGH, queries - own
         is_partial = is_listed > 0 or rows < ROWS or column + HIGH > keys
@@ -93,7 +93,7 @@ def softmax(spec: FlashSpec) -> tuple[Any, Any, Any]:
 
     @composed
     def softened(sums, highest, base, total, factor):
-        """Return (weights, maxima, bases, sums of weights, what older numbers shrink by, whether that is not 1).
+        """Return (weights, maxima, bases, sums of weights, the factor of older numbers, whether it is not 1).
 
         Weights are powers of 2 that count from a base: the maximum times the factor, at the time when it was set. The
         bases of a warp's rows are set again when a weight of one of them would exceed 2^8.

@@ -104,7 +104,7 @@ def multiplying(spec: GemmSpec) -> tuple[Any, ...]:
 
     @inlined
     def factors(shared, share):
-        # In a cluster, the addresses of the second block have bits that a descriptor has no room for.
+        # The addresses of a cluster's second block are too large for a descriptor: their higher bits are left out.
         first = shared & 0x3FFFF
         return A_MATRIX + ((first + share * PART) >> 4), B_MATRIX + ((first + A_BYTES) >> 4)
 

@@ -98,7 +98,7 @@ def allocation(own: Any, arg: np.ndarray[Any, Any]) -> tuple[int, int, Any]:
 
 
 def placement(array: np.ndarray[Any, Any] | np.void) -> _Placement:
-    """Return where a NumPy array's elements are, or those of a record."""
+    """Return the place of a NumPy array's elements, or of a record."""
     return _Placement(_address(array), array.shape, array.strides, array.dtype, False)
 
 

@@ -46,7 +46,7 @@ def era_bits(blocks: int, cooperative: bool) -> int:
 
 
 def has_stamps(kind: types.Array) -> bool:
-    """Return whether each element of an array has stamps; those of records have some for each field."""
+    """Return whether each element of an array has one pair of stamps. Each field of a record has its own pair."""
     return not isinstance(kind.dtype, types.Record)
 
 
