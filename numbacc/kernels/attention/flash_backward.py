@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.device.attention_tiles import ld_int32, map_tile, red_fragment, store_bricks
+from ..primitives.device.attention_tiles import ld_int32, map_tile, red_fragment, store_bricks, times
 from ..primitives.device.emitting import composed
 from .flash_gradients import adding, chain
 from .flash_scores import scoring, starts_of, tiles_of
@@ -61,10 +61,6 @@ def make(spec: FlashSpec) -> Any:
     @composed
     def slope(p, dp, delta, key, query):
         return (p * (dp - delta),)
-
-    @composed
-    def times(x, y):
-        return x * y
 
     @composed
     def multiply_part(part, sums, a, b):

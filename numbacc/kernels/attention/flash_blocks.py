@@ -12,7 +12,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.device.attention_tiles import ELEMENT_LOADS, ld_int32
+from ..primitives.device.attention_tiles import ELEMENT_LOADS, ld_int32, plus
 from ..primitives.device.emitting import composed
 from ..primitives.specialize import specialize
 from .flash_spec import BLOCK, BLOCK_WORDS, FlashSpec
@@ -29,10 +29,6 @@ def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
 def make(spec: FlashSpec) -> Any:
     """Return the kernel."""
     THREADS, DOWN = spec.threads, spec.direction == "states_down"
-
-    @composed
-    def plus(x, y):
-        return x + y
 
     @composed
     def larger(x, y):

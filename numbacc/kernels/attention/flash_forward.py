@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.device.attention_tiles import ld_int32, store_bricks
+from ..primitives.device.attention_tiles import ld_int32, plus, store_bricks, times
 from ..primitives.device.emitting import composed
 from .flash_scores import NOTHING, starts_of, tiles_of
 from .flash_softmax import masking, softmax
@@ -46,14 +46,6 @@ def make(spec: FlashSpec) -> Any:
     )
     tile_at, starts_at, (bits_of, scored) = tiles_of(spec, HIGH), starts_of(spec.operands), masking(spec)
     softened, inverses, store_stats = softmax(spec)
-
-    @composed
-    def plus(x, y):
-        return x + y
-
-    @composed
-    def times(x, y):
-        return x * y
 
     @composed
     def multiply_part(part, sums, q, keys):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.device.attention_tiles import red_add
+from ..primitives.device.attention_tiles import plus, red_add
 from ..primitives.device.collectives import shfl_bfly
 from ..primitives.device.emitting import composed
 from ..primitives.device.fragments import fragment_reduce_rows, quad_reduce
@@ -55,10 +55,6 @@ def adding(spec: FlashSpec, tiles: int) -> Any:
 
     It is f(found, ends, end_keys, key, columns, lane): `found` are the results of `chain` for all numbers of a thread.
     """
-
-    @composed
-    def plus(x, y):
-        return x + y
 
     @composed
     def add_by_key(sums, address, step, key, columns, lane):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives import device
-from ..primitives.device.attention_tiles import ld_int32, warp_any
+from ..primitives.device.attention_tiles import ld_int32, plus, times, warp_any
 from ..primitives.device.emitting import composed
 from .flash_scores import NOTHING, scoring
 from .flash_spec import BLOCK, BLOCK_WORDS, ROWS, FlashSpec
@@ -62,14 +62,6 @@ def softmax(spec: FlashSpec) -> tuple[Any, Any, Any]:
     @composed
     def larger(x, y):
         return device.max_f32(x, y)
-
-    @composed
-    def plus(x, y):
-        return x + y
-
-    @composed
-    def times(x, y):
-        return x * y
 
     @composed
     def second(x, y):

@@ -9,11 +9,14 @@ import numpy as np
 from ....base import _numba
 from ....base._numba import types
 from .block_state import block, global_bytes, together
-from .emitting import Emitter, generated, literal, ptx
+from .emitting import Emitter, composed, generated, literal, ptx
 from .fragments import position, unliteral
 from .matrices import stmatrix_x4_xor
 
-__all__ = ["ELEMENT_LOADS", "ld_float32", "ld_int32", "map_tile", "red_add", "red_fragment", "store_bricks", "warp_any"]
+__all__ = [
+    "ELEMENT_LOADS", "ld_float32", "ld_int32", "map_tile", "plus", "red_add", "red_fragment", "store_bricks", "times",
+    "warp_any",
+]  # fmt: skip
 
 
 # ---------------------------------------------------------------- elements
@@ -208,6 +211,18 @@ def red_fragment(sums: tuple[Any, ...], address: int, step: int) -> None:
     """
     for k, x in enumerate(sums):
         global_bytes(address + k // 4 * step + k % 4 * 4, 4).view(np.float32)[0] += x
+
+
+@composed
+def plus(x, y):
+    """Return x + y, for reductions and maps of fragments."""
+    return x + y
+
+
+@composed
+def times(x, y):
+    """Return x * y, for maps of fragments."""
+    return x * y
 
 
 @ptx(
