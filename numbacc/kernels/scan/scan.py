@@ -125,6 +125,24 @@ def _edging(io: SimpleNamespace, spec: ScanSpec) -> tuple[Any, Any]:
     return cuda.jit(device=True)(load_edge), cuda.jit(device=True)(scan_edge)
 
 
+def _bounding(reverse: bool) -> Any:
+    """Return the device function (number, columns, piece) -> (a piece's first column, the one after its last).
+
+    Pieces are numbered in scan order: from the right, if `reverse`.
+    """
+
+    def bounds(number, columns, piece):
+        if reverse:
+            right = columns - number * piece
+            left = max(right - piece, 0)
+        else:
+            left = number * piece
+            right = min(left + piece, columns)
+        return left, right
+
+    return cuda.jit(device=True)(bounds)
+
+
 def _row_tile(spec: ScanSpec, io: SimpleNamespace, is_full: bool) -> Any:
     """Return the device function (cells, slot, thread, carry, ...) -> the total before the next tile.
 
@@ -201,7 +219,7 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     slots, group, rows = BUFFERS * runs * len(spec.parts), spec.near, spec.threads // spec.near
     step, threads = group * width, spec.threads
     (load_edge, scan_edge), tile, full_tile = _edging(io, spec), _row_tile(spec, io, False), _row_tile(spec, io, True)
-    offsets, unravel, start = io.offsets, io.unravel, io.start
+    offsets, unravel, start, bounds = io.offsets, io.unravel, io.start, _bounding(reverse)
     store_some = operands(tuple(TABLE[name] for name in spec.writes), width, width).store_some
     load_carry, store_carry, nothing = io.load_carry, io.store_carry, start(1)
     cell, join, merge = io.cell, io.join, io.merge
@@ -220,12 +238,7 @@ def scan_rows(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         position = cuda.blockIdx.x * rows + cuda.threadIdx.y
         inside = position < positions
         here = unravel(position if inside else 0, outer)
-        if reverse:
-            right = columns - number * piece
-            left = max(right - piece, 0)
-        else:
-            left = number * piece
-            right = min(left + piece, columns)
+        left, right = bounds(number, columns, piece)
         carry, slot = nothing(), 0
         if carries:
             wait_for_previous()
@@ -328,7 +341,7 @@ def scan_cluster(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
     load_runs, store_runs, load_loose, store_loose = io.load_runs, io.store_runs, io.load_all_loose, io.store_all_loose
     store_some = operands(tuple(TABLE[name] for name in spec.writes), width, width).store_some
     offsets, unravel, cell, itemsize = io.offsets, io.unravel, io.cell, TABLE[spec.reads[0]].itemsize
-    results, is_aligned = _first_result(spec), width == 1
+    results, is_aligned, bounds = _first_result(spec), width == 1, _bounding(reverse)
     arrive, wait, own_number, put_in = (
         block_reduce.arrive, block_reduce.wait, block_reduce.block_in_cluster, block_reduce.put_in,
     )  # fmt: skip
@@ -340,12 +353,7 @@ def scan_cluster(spec: ScanSpec, io: SimpleNamespace) -> Kernel:
         rank, number = cuda.threadIdx.x, own_number()
         blocks = (columns + piece - 1) // piece
         here = unravel(cuda.blockIdx.x // blocks, outer)
-        if reverse:
-            right = columns - number * piece
-            left = max(right - piece, 0)
-        else:
-            left = number * piece
-            right = min(left + piece, columns)
+        left, right = bounds(number, columns, piece)
         aligned = left
         if width > 1 and whole:
             at = offsets(here + unravel(left, inner) + (0,), in_steps)
