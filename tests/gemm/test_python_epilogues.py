@@ -206,7 +206,7 @@ def test_errors(place):
 
 @pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16", "float16"])
 def test_reductions_of_rows(place, kind):
-    """They see unrounded results, and stand beside others or in the user's array. NaN stays. Sums have a gradient."""
+    """They see unrounded results, alone or with others, also in the user's array. NaN stays. Sums have a gradient."""
     a, b, bias = (normal(shape, kind, k) for k, shape in enumerate(((2, 5, 7), (7, 6), (6,))))
     a[0, 1, 2] = np.nan
     given = [place.put(each) for each in (a, b, bias)]

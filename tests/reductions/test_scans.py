@@ -202,7 +202,7 @@ def in_clusters():
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_clusters_add_in_the_order_of_two_passes(device_place, in_clusters, reverse):
-    """In rows that start and end anywhere, in place, where results start elsewhere, and if parts do not commute."""
+    """Rows start and end anywhere. Results are in place, or start at another alignment. Merges need not commute."""
     rng = np.random.default_rng(6)
     # In some rows of 8,194 elements the last piece is shorter than an aligned access.
     sizes = ((3, 10_001), (1, 16_384), (9, 8_194), (2, 31_001))

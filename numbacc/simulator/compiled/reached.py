@@ -348,7 +348,7 @@ def forget(typingctx: Any, memory: Any, state: Any) -> Any:
 
 @intrinsic
 def kept(typingctx: Any, arrays: Any) -> Any:
-    """Do nothing. Numba frees an array after its last use, and addresses are no use."""
+    """Do nothing but use the arrays: Numba frees an array after its last use, and a use of its address is none."""
     return types.void(arrays), lambda context, *_: context.get_dummy_value()
 
 

@@ -66,7 +66,7 @@ def piece_of(dtype: Any) -> int:
 
 
 def header(arrays: list[Any], count: int, offsets: list[int] | None, memory: int) -> np.ndarray[Any, Any]:
-    """Return the array of errors, with what the checks of a launch need after it. Untouched memory costs nothing.
+    """Return the array of errors, followed by the data for the checks of a launch. Untouched memory costs nothing.
 
     Args:
         arrays: the arrays with stamps.
