@@ -93,12 +93,12 @@ def documents(n, axis, seed):
     return values.reshape([-1 if d == axis else 1 for d in range(4)])
 
 
-def block_map(visible):
-    """Lists of blocks of 128 x 128 of a mask (rows, columns): (counts, lists)."""
-    high, wide = (-(-n // 128) for n in visible.shape)
+def block_map(visible, size=128):
+    """Lists of blocks of 128 rows and `size` columns of a mask: (counts, lists)."""
+    high, wide = -(-len(visible) // 128), -(-visible.shape[1] // size)
     counts, lists = np.zeros((1, 1, high), np.int32), np.ones((1, 1, high, wide), np.int32)
     for i in range(high):
-        blocks = [visible[128 * i : 128 * i + 128, 128 * j : 128 * j + 128] for j in range(wide)]
+        blocks = [visible[128 * i : 128 * i + 128, size * j : size * j + size] for j in range(wide)]
         found = [2 * j + (not each.all()) for j, each in enumerate(blocks) if each.any()]
         counts[0, 0, i], lists[0, 0, i, : len(found)] = len(found), found
     return counts, lists
@@ -125,7 +125,7 @@ class Case:
         self._solve()
         self.map = self.map_down = ()
         if has_map:
-            self.map, self.map_down = block_map(self.visible[0, 0]), block_map(self.visible[0, 0].T)
+            self.map, self.map_down = block_map(self.visible[0, 0]), block_map(self.visible[0, 0].T, 64)
 
     def _solve(self):
         batch, heads, kv_heads, queries, keys, _ = self.shape
@@ -273,15 +273,18 @@ CASES = {
     ),
     "lengths": lambda: Case((2, 1, 1, 70, 150, 64), causal=True, right=1, lengths=([70, 30], [100, 150])),
     "very negative": lambda: Case((1, 1, 1, 64, 128, 64), F16, score=unchanged, low=2.0**20),
+    "wide": lambda: Case((1, 2, 1, 70, 130, 256), causal=True, score=alibi, operands=[normal((1, 2, 1, 1))]),
+    "wide documents": lambda: Case(
+        (1, 1, 1, 150, 200, 256), F16, mask=same_document, has_map=True,
+        mask_operands=[documents(150, 2, 1), documents(200, 3, 2)],
+    ),
 }  # fmt: skip
-#: Heads too wide for the backward kernel.
-FORWARD_CASES = {"wide": lambda: Case((1, 1, 1, 70, 130, 256), causal=True)}
 
 
 @pytest.mark.sampled(98, simulated=2)
-@pytest.mark.parametrize("name", {**CASES, **FORWARD_CASES})
+@pytest.mark.parametrize("name", CASES)
 def test_results_and_gradients(hopper, name):
-    case = {**CASES, **FORWARD_CASES}[name]()
+    case = CASES[name]()
     out, stats = forward(case)
     close(out, case.out, case.dtype)
     top, total = case.top[..., 0], case.total[..., 0]
@@ -291,8 +294,6 @@ def test_results_and_gradients(hopper, name):
         assert (np.abs(found - exact)[seen] <= 2e-6 * np.maximum(np.abs(exact[seen]), 5)).all()
     first = stats[0] if case.score else stats
     assert np.isneginf(first[~seen]).all() and (not case.score or (stats[1][~seen] == 0).all())
-    if name in FORWARD_CASES:
-        return
     for found, exact in zip(backward(case, out, stats), exact_gradients(case, out), strict=True):
         # The first column of very large keys has what rounding leaves of the sum of a row's gradients, which is 0.
         close(found[..., case.skipped :], exact[..., case.skipped :], case.dtype, 2)

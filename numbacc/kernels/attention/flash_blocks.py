@@ -1,6 +1,6 @@
-"""Which blocks of 128 queries and 128 keys a mask leaves, and lists of these blocks for flash attention.
+"""Which blocks of 128 queries (backward: 64) and 128 keys a mask leaves, and lists of them for flash attention.
 
-A block of the kernel looks at a block of scores. Its threads look at those scores that the threads of flash attention
+A block of the kernel looks at 128 x 128 scores. Its threads look at those scores that the threads of flash attention
 will have in registers, and store them as bits: 64 scores in two words.
 """
 
@@ -39,39 +39,44 @@ def make(spec: FlashSpec) -> Any:
         return min(x, y)
 
     visible: Any = _visible(spec) if spec.mask is not None else None
+    HAS_CELLS = bool(spec.operands)
+
+    @composed
+    def look(k, found, cells, query_step, key_step, batch, head, row, column, queries, keys):
+        """Look at the thread's k-th score. Return its bit in the word, whether one is visible, and whether all are."""
+        own_row, own_column = row + k % 4 // 2 * 8, column + k // 4 * 8 + k % 2
+        query, key = (own_column, own_row) if DOWN else (own_row, own_column)
+        # Elements beyond the arrays do not exist. Without a branch, all elements are loaded at once.
+        near, close = min(query, queries - 1), min(key, keys - 1)
+        seen = visible(cells + near * query_step + close * key_step, batch, head, near, close)
+        is_seen = seen if (query < queries) & (key < keys) else np.int32(0)
+        return found[0] | (is_seen << np.int32(k)), max(found[1], is_seen), min(found[2], is_seen)
 
     def states(target, bits, cells, batch_step, head_step, query_step, key_step, heads, queries, keys):
         number, thread, lane = np.int64(cuda.blockIdx.z), cuda.threadIdx.x, cuda.threadIdx.x & 31
-        batch, head = number // heads, number % heads
-        some, every, warp = np.int32(0), np.int32(1), (thread & 127) >> 5
-        row = number * cuda.gridDim.y + cuda.blockIdx.y
-        place = row * cuda.gridDim.x + cuda.blockIdx.x
+        batch, head, place = number // heads, number % heads, number * cuda.gridDim.y + cuda.blockIdx.y
+        place = place * cuda.gridDim.x + cuda.blockIdx.x
+        cells += batch * batch_step + head * head_step
+        row = np.int64(cuda.blockIdx.y) * BLOCK + 64 * (thread >> 7) + 16 * ((thread & 127) >> 5) + (lane >> 2)
+        some, every = np.int32(0), np.int32(1)
         for half in range(2):
-            word = np.int32(0)
-            for k in range(32):
-                own_row, own_column = k % 4 // 2 * 8 + 16 * warp + (lane >> 2), k // 4 * 8 + k % 2 + 2 * (lane & 3)
-                own_row += 64 * (thread >> 7)
-                own_column += 64 * half
-                row_of = np.int64(cuda.blockIdx.y) * BLOCK + own_row
-                column_of = np.int64(cuda.blockIdx.x) * BLOCK + own_column
-                query, key = (column_of, row_of) if DOWN else (row_of, column_of)
-                found = np.int32(0)
-                if query < queries and key < keys:
-                    found = visible(
-                        cells + batch * batch_step + head * head_step + query * query_step + key * key_step,
-                        batch,
-                        head,
-                        query,
-                        key,
-                    )
-                some, every = max(some, found), min(every, found)
-                word = word | (found << np.int32(k))
+            column = np.int64(cuda.blockIdx.x) * BLOCK + 64 * half + 2 * (lane & 3)
+            found = (np.int32(0), some, every)
+            if HAS_CELLS:
+                more = (cells, query_step, key_step, batch, head, row, column, queries, keys)
+                found = device.unroll(look, 32, found, more)
+            else:
+                for k in range(32):
+                    found = look(k, found, cells, query_step, key_step, batch, head, row, column, queries, keys)
+            word, some, every = found
             if bits != 0:
                 own = 256 * half + thread if DOWN else 2 * thread + half
                 device.st_global_b32(bits + 4 * (BLOCK_WORDS * place + own), word)
-        some, every = device.block_reduce(larger, some), device.block_reduce(smaller, every)
-        if thread == 0:
-            device.st_global_b32(target + 4 * place, some + every * some)
+            if DOWN or half > 0:
+                some, every = device.block_reduce(larger, some), device.block_reduce(smaller, every)
+                if thread == 0:
+                    device.st_global_b32(target + 4 * (2 * place + half if DOWN else place), some + every * some)
+                some, every = np.int32(0), np.int32(1)
 
     def lists(source, counts, target, columns, width):
         row, thread = np.int64(cuda.blockIdx.x), cuda.threadIdx.x

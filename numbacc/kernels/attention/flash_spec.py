@@ -65,7 +65,8 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
 
     @property
     def module(self) -> str:
-        return f"kernels/attention/flash_{_MODULES.get(self.direction, self.direction)}"
+        name = _MODULES.get(self.direction, self.direction)
+        return f"kernels/attention/flash_{name}{'_wide' if name == 'backward' and self.head_dim > 128 else ''}"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -101,8 +102,9 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
         if self.direction == "forward":  # queries, which results replace; stages of keys and values; mbarriers
             return row * (self.queries + 2 * STAGES * self.keys) + 128
         # Keys and values; two stages of queries, their gradients and statistics; two of gradients of scores.
-        stage = 2 * row * self.queries + 1024
-        return 2 * row * self.keys + 2 * stage + 4 * self.queries * self.keys + 128
+        stage, scores = 2 * row * self.queries + 1024, self.queries * self.keys
+        wide = 4 * scores if self.head_dim > 128 else 0  # products of keys and queries
+        return 2 * row * self.keys + 2 * stage + 4 * scores + wide + 128
 
     def described(self, launch: str) -> str:
         return f"flash attention {self.direction}, wgmma, head dimension {self.head_dim}, {launch}"

@@ -10,12 +10,13 @@ from ....base import _numba
 from ....base._numba import types
 from .block_state import block, global_bytes, together
 from .emitting import Emitter, composed, generated, literal, ptx
-from .fragments import position, unliteral
+from .fragments import fragment_bits, fragment_floats, position, unliteral
 from .matrices import stmatrix_x4_xor
+from .memory import ld_shared_v4, st_shared_v4
 
 __all__ = [
-    "ELEMENT_LOADS", "ld_float32", "ld_int32", "map_tile", "plus", "red_add", "red_fragment", "store_bricks", "times",
-    "warp_any",
+    "ELEMENT_LOADS", "ld_float32", "ld_int32", "ld_shared_fragment", "map_tile", "plus", "red_add", "red_fragment",
+    "st_shared_fragment", "store_bricks", "times", "warp_any",
 ]  # fmt: skip
 
 
@@ -211,6 +212,51 @@ def red_fragment(sums: tuple[Any, ...], address: int, step: int) -> None:
     """
     for k, x in enumerate(sums):
         global_bytes(address + k // 4 * step + k % 4 * 4, 4).view(np.float32)[0] += x
+
+
+def _st_shared_fragment(address: Any, sums: Any, step: Any) -> Any:
+    apart = literal(step, "step")
+
+    def emit(e: Emitter, address: Any, sums: Any, _: Any) -> None:
+        items = e.items(sums)
+        for k in range(len(items) // 4):
+            e.asm(f"st.shared.v4.f32 [$0+{k * apart}], {{$1, $2, $3, $4}};", [address, *items[4 * k : 4 * k + 4]])
+
+    return types.void(types.uint32, sums, step), emit
+
+
+@generated(_st_shared_fragment, since=(7, 0))
+def st_shared_fragment(address: int, sums: tuple[Any, ...], step: int) -> None:
+    """Store a fragment of float32 to shared memory, four numbers at a time.
+
+    Args:
+        address: of the thread's first four numbers, a multiple of 16.
+        step: bytes from one group of four to the next, a constant.
+    """
+    words = fragment_bits(sums)
+    for k in range(len(words) // 4):
+        st_shared_v4(address + k * step, words[4 * k : 4 * k + 4])
+
+
+def _ld_shared_fragment(address: Any, count: Any, step: Any) -> Any:
+    number, apart = literal(count, "count"), literal(step, "step")
+    result = types.UniTuple(types.float32, number)
+
+    def emit(e: Emitter, address: Any, *_: Any) -> Any:
+        found: list[Any] = []
+        for k in range(number // 4):
+            text = f"ld.shared.v4.f32 {{$0, $1, $2, $3}}, [$4+{k * apart}];"
+            found += e.asm_many(text, [address], e.f32, 4)
+        return e.tuple(result, found)
+
+    return result(types.uint32, count, step), emit
+
+
+@generated(_ld_shared_fragment, since=(7, 0))
+def ld_shared_fragment(address: int, count: int, step: int) -> tuple[Any, ...]:
+    """Load `count` float32, a constant, that `st_shared_fragment` stored."""
+    words = [word for k in range(count // 4) for word in ld_shared_v4(address + k * step)]
+    return fragment_floats(tuple(words))
 
 
 @composed
