@@ -15,8 +15,9 @@ from numbacc import attention
 from . import peers
 from .harness import RESOLUTION, Report, gpu_ms
 
-#: Batch, heads, length and elements of what is measured; and of other head dimensions, for which no bound is promised.
+#: Batch, heads, length and head dimension of the promised figures.
 SHAPE = (4, 32, 4096, 128)
+#: Shapes with other head dimensions, without bounds.
 OTHER_SHAPES = ((4, 32, 4096, 64), (4, 16, 4096, 256))
 #: What ours may take of a peer's time, at most: forward and backward.
 _FLEX, _CUDNN = {False: 1 / 1.3, True: 1 / 1.2}, {False: 1 / 0.93, True: 1 / 0.7}

@@ -299,6 +299,69 @@ def test_results_and_gradients(hopper, name):
         close(found[..., case.skipped :], exact[..., case.skipped :], case.dtype, 2)
 
 
+# ---------------------------------------------------------------- lists of blocks
+
+
+def expected_map(visible, size):
+    """Counts, lists and bits of blocks of 128 rows and `size` columns."""
+    _, _, rows, columns = visible.shape
+    padded = np.pad(visible, [(0, 0), (0, 0), (0, -rows % 128), (0, -columns % 128)])
+    high, wide = padded.shape[2] // 128, padded.shape[3] // size
+    thread, half, k = np.ogrid[:256, : size // 64, :32]
+    row = 64 * (thread >> 7) + 16 * (thread >> 5 & 3) + (thread & 31) // 4 + k % 4 // 2 * 8
+    column = 64 * half + k // 4 * 8 + k % 2 + 2 * (thread & 3)
+    outer = padded.shape[:2]
+    counts, lists = np.zeros((*outer, high), np.int32), np.ones((*outer, high, wide), np.int32)
+    bits = np.zeros((*outer, high, wide, 256, size // 64), np.uint32)
+    for b, h, i in np.ndindex(*outer, high):
+        for j in range(wide):
+            block = padded[b, h, 128 * i : 128 * i + 128, size * j : size * j + size]
+            bits[b, h, i, j] = (block[row, column].astype(np.uint64) << k.astype(np.uint64)).sum(-1)
+            if block.any():
+                lists[b, h, i, counts[b, h, i]] = 2 * j + (not block.all())
+                counts[b, h, i] += 1
+    return counts, lists, bits.view(np.int32).reshape(*outer, high, -1)
+
+
+def near(b, h, q, k):
+    return ((q - k < 70) & (k - q < 90 * (h + 1)),)
+
+
+@pytest.mark.sampled(98, simulated=2)
+@pytest.mark.parametrize("is_backward", [False, True])
+@pytest.mark.parametrize(
+    ("what", "queries", "keys"), [("all", 150, 304), ("all", 256, 256), ("keys", 140, 200), ("mask", 200, 150)]
+)
+def test_lists_of_blocks(hopper, what, queries, keys, is_backward):
+    """An array of truth values and a mask function give the same lists and bits as NumPy."""
+    scores = 1, 2, queries, keys
+    given = np.random.default_rng(0).random((1, 1, 1, keys) if what == "keys" else scores) < 0.7
+    if what == "mask":
+        _, h, q, k = np.indices(scores)
+        (given,) = near(0, h, q, k)
+    elif what == "all":  # empty and full blocks, too
+        given[:, 0, :128, :128], given[:, 0, 128:, :128], given[:, 1, :64, 128:] = False, True, False
+    dependent = False, given.shape[1] > 1
+    shape = flash.map_shape(scores, dependent, is_backward)
+    words = (*shape[:3], flash.map_words(shape, is_backward))
+    kept = [given, np.zeros(shape, np.int32), np.zeros(shape[:3], np.int32), np.ones(shape, np.int32)]
+    arrays = [numbacc.asarray(each) for each in (*kept, np.zeros(words, np.int32))]
+    cells = None if what == "mask" else flash.Elements(0, "uint8", steps_of(given))
+    blocks = flash.block_map(shape, *map(flash.AddressOf, (2, 3, 4)))
+    mask = formula(near)
+    for order in flash.map_orders(mask, scores, shape, cells, flash.AddressOf(1), blocks, is_backward, 0):
+        run(order, arrays, (1, 2, 3, 4))
+    visible = np.broadcast_to(given, (1, shape[1], queries, keys))
+    exact = expected_map(visible.swapaxes(2, 3) if is_backward else visible, 64 if is_backward else 128)
+    counts, lists, bits = (numbacc.asnumpy(each) for each in arrays[2:])
+    if is_backward:  # words of a tile of 64 queries
+        bits = bits.reshape(exact[2].shape)
+    np.testing.assert_array_equal(counts, exact[0])
+    for row in np.ndindex(counts.shape):
+        np.testing.assert_array_equal(lists[row][: counts[row]], exact[1][row][: counts[row]])
+    np.testing.assert_array_equal(bits, exact[2])
+
+
 # ---------------------------------------------------------------- machine code
 
 COMPILED = skip_if(simulated(), "not simulated")

@@ -49,7 +49,7 @@ def weighing(spec: FlashSpec) -> tuple[Any, Any]:
 
     @composed
     def gradients(sums, p, dp, is_partial, where, targets, stats, lane):
-        """Return the gradients of scores, and add those of the score function's operands to their arrays."""
+        """Return the gradients of scores, and add the gradients of the score function's operands to arrays."""
         ds = map_tile(slope, (p, dp), (stats + 512,), TILES, ())[0]
         if HAS_SCORE:
             key, batch, head, columns = where[1], where[2], where[3], where[9]

@@ -299,20 +299,19 @@ def map_orders(
     """Return the launches that find out which blocks a mask leaves, and that list them.
 
     Args:
-        mask: the formula of (batch, head, query, key) -> (whether the query sees the key,). With cells, their element
-            comes first.
+        mask: the formula of (batch, head, query, key) -> (whether the query sees the key,); not used with cells.
         scores: (batch, heads, queries, keys).
         shape: as `map_shape` returns it.
-        cells: an array of elements, or None.
+        cells: an array that has a truth value for each score as uint8, or None. It needs bits.
         states: an int32 array of this shape, as in `BlockMap`.
     """
-    operands = () if cells is None else ((cells.dtype, "nn"),)
-    spec = FlashSpec("states_down" if is_backward else "states", "bfloat16", 64, mask=mask, operands=operands)
-    views = [0] * 5 if cells is None else [AddressOf(cells.number), *cells.steps]
+    name, views = ("states", ()) if cells is None else ("cells", (AddressOf(cells.number), *cells.steps))
+    name = f"{name}_down" if is_backward else name
+    spec = FlashSpec(name, "bfloat16", 64, mask=mask if cells is None else None)
     batch, heads, rows, columns = shape
     grid = columns // 2 if is_backward else columns, rows, batch * heads
     first = TensorOrder(
-        spec, device, grid, (spec.threads, 1, 1), (1, 1, 1), 0,
+        spec, device, grid, (spec.threads, 1, 1), (1, 1, 1), 0 if cells is None else spec.shared_bytes,
         (states, blocks.bits, *views, heads, scores[2], scores[3]),
     )  # fmt: skip
     spec = FlashSpec("lists", "bfloat16", 64)

@@ -18,7 +18,11 @@ ROWS = 64
 STAGES = 2
 
 
-_MODULES = {"prepare": "rows", "finish": "rows", "states": "blocks", "states_down": "blocks", "lists": "blocks"}
+#: The end of the module's name, where it is not the direction.
+_MODULES = {
+    "prepare": "rows", "finish": "rows", "states": "blocks", "states_down": "blocks", "lists": "blocks",
+    "cells_down": "cells",
+}  # fmt: skip
 
 
 class _FlashFields(NamedTuple):
@@ -42,7 +46,8 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
 
     Attributes:
         direction: "forward", "backward"; "prepare" and "finish" before and after the latter; "states" (in the
-            order of the forward kernel) or "states_down", and "lists", of the blocks that a mask leaves.
+            order of the forward kernel) or "states_down", and "lists", of the blocks that a mask leaves; "cells" or
+            "cells_down" instead of states if an array is the mask.
         dtype: of queries, keys, values and results: "bfloat16" or "float16".
         head_dim: 64, 128 or 256.
         score: the formula of (score, *elements, batch, head, query, key) -> (new score,), or None. Scores are float32,
@@ -99,6 +104,8 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a block."""
         row = 2 * self.head_dim
+        if self.direction.startswith("cells"):  # a bit for each score
+            return BLOCK * BLOCK // 8
         if self.direction == "forward":  # queries, which results replace; stages of keys and values; mbarriers
             return row * (self.queries + 2 * STAGES * self.keys) + 128
         # Keys and values; two stages of queries, their gradients and statistics; two of gradients of scores.

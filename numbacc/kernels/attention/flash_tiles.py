@@ -19,10 +19,10 @@ STATS = 768
 
 
 def feeding(spec: FlashSpec) -> tuple[Any, Any]:
-    """Return device functions of the forward kernel: the load of queries, and those of all tiles of keys and values.
+    """Return device functions of the forward kernel that load queries, and all tiles of keys and values.
 
-    Barriers lie behind the stages. A stage has a slot for keys and one for values, with barriers each: it is full, it
-    is empty. The last barrier is that of the queries.
+    Barriers follow the stages in shared memory. A stage has a slot for keys and one for values. A slot has two
+    barriers: it is full, it is empty. The last barrier is for the queries.
     """
     HIGH, D, PARTS = spec.keys, spec.head_dim, spec.head_dim // WIDE
     BRICK, TILE, OWN_BRICK, OWN = ROW * HIGH, 2 * D * HIGH, ROW * ROWS, 2 * D * ROWS
@@ -70,7 +70,7 @@ def feeding(spec: FlashSpec) -> tuple[Any, Any]:
 
 @composed
 def row_place(thread):
-    """Return the offset at which a thread of a warpgroup stores packed sums to a brick of 64 rows."""
+    """Return the offset of a thread of a warpgroup for `store_bricks` with bricks of 64 rows."""
     lane = thread & 31
     return ROW * (16 * (thread >> 5) + (lane & 15)) + (((lane >> 4) ^ (lane & 7)) << 4)
 
@@ -85,7 +85,7 @@ def storing(spec: FlashSpec, brick: int) -> Any:
 
     @composed
     def store(tensor_map, at, words, row, rows, head, batch, barrier, thread):
-        """Store 64 rows, of which `rows` exist. `at` is the address of shared memory, which nobody reads."""
+        """Store 64 rows if `rows` is above 0. `at` is the address of shared memory that no thread reads."""
         store_bricks(at + row_place(thread), words, brick)
         device.fence_proxy_async()
         device.bar_sync(barrier, 128)
