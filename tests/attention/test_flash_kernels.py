@@ -414,6 +414,19 @@ def test_machine_code_of_backward(dim):
 
 
 @COMPILED
+def test_machine_code_of_wide_backward():
+    """Each warpgroup has one product of scores and one of results; both have dQ. Weights stand before the wait for dP."""
+    text = code_of(plain(256, is_causal=True), "backward")
+    if text is None:
+        return
+    names = re.findall(r"\b(HGMMA|MUFU\.EX2|DEPBAR\.LE gsb0, 0x\d|REDG)\b", text)
+    kept = [name for k, name in enumerate(names) if k == 0 or name != names[k - 1]]
+    assert names.count("HGMMA") == 2 * 256 // 16 + 4 + 4
+    assert re.search("HGMMA,MUFU.EX2,DEPBAR.LE gsb0, 0x0", ",".join(kept)), kept
+    assert not re.search(r"\b(STL|LDL)\b", text)
+
+
+@COMPILED
 def test_machine_code_of_score_functions():
     """Products are not serialized with any score function: that would be a warning, which is an error here."""
     views = tuple(flash.Elements(number, "float32", (0, 4, 4 * number, 4)) for number in range(2))
