@@ -43,7 +43,6 @@ def make(spec: FlashSpec) -> Any:
     SCORES = SLOPES + 2 * BRICK  # products of keys and queries in float32
     BARRIERS, DQ_BYTES = SCORES + 2 * BRICK, 4 * WIDE * HIGH * PARTS // 2
     BY_ROWS, DOWN = device.wgmma_descriptor(128, 16, 1024), device.wgmma_descriptor(128, BRICK, 1024)
-    HAS_SCORE = spec.score is not None
     HAS_MAP, HAS_LENGTHS, CAUSAL, ONE = spec.has_map, spec.has_lengths, spec.is_causal, np.float32(1)
     multiply, pack = (
         (device.wgmma_bf16, device.pack_bf16) if spec.dtype == "bfloat16" else (device.wgmma_f16, device.pack_f16)
@@ -103,12 +102,7 @@ def make(spec: FlashSpec) -> Any:
                 device.mbarrier_wait_parity(done, step >> 1 & 1)
                 s = device.wgmma_wait_group(transposed(BY_ROWS + ((shared + K) >> 4), BY_ROWS + (at >> 4)), 0)
                 st_shared_fragment(scores, s, 16 * 128)
-                device.bar_sync(SCORED, 256)  # both warpgroups have finished the tile before, and its stage
-                next_head, next_k = advance(head, k + 1, last, tiles, blocks)
-                if thread == 0 and next_head < last:
-                    other, following = 1 - stage, tile_of(next_head, next_k, begin, blocks)[0]
-                    at_other, place = ring + other * STAGE, (batch * heads + next_head) * all_tiles
-                    load(map_q, map_do, prepared, at_other, full + 16 * other, next_head, following, batch, place)
+                device.bar_arrive(SCORED, 256)
                 words = pack(weights(s, is_partial, given, stats, factor))
                 device.mbarrier_wait_parity(done + 8, step >> 1 & 1)
             else:
@@ -121,20 +115,22 @@ def make(spec: FlashSpec) -> Any:
                 # Without a branch here, the compiler would wait for dP before it computes P.
                 device.mbarrier_wait_parity(done, step >> 1 & 1)
                 dp, to = device.wgmma_wait_group(dp, 0), (ends, end_batches, end_heads, end_queries, end_keys)
-                if HAS_SCORE:  # loaded again, since registers are few
-                    s = ld_shared_fragment(scores, SUMS, 16 * 128)
                 words = pack(gradients(s, p, dp, is_partial, where, to, stats, lane))
                 store_bricks(shared + SLOPES + stage * BRICK + row_place(thread), words, BRICK)
                 device.fence_proxy_async()
             sums = multiply(sums, words, DOWN + ((at + TILE - group * TILE) >> 4), STEPS, 0, 128, 0, 1)
-            device.bar_sync(BOTH, 256)  # dS is there
+            device.bar_sync(BOTH, 256)  # dS is there; and both warpgroups have finished the tile before, and its stage
             target = dq + 16 * thread + ((batch * heads + head) * all_tiles + tile) * (4 * D * HIGH) + group * DQ_BYTES
+            head, k = advance(head, k + 1, last, tiles, blocks)
+            if cuda.threadIdx.x == 0 and head < last:
+                tile, other, place = tile_of(head, k, begin, blocks)[0], 1 - stage, (batch * heads + head) * all_tiles
+                load(map_q, map_do, prepared, ring + other * STAGE, full + 16 * other, head, tile, batch, place)
             a = DOWN + ((shared + SLOPES + stage * BRICK) >> 4)
             b = DOWN + ((shared + K + group * (TILE // 2)) >> 4)
-            part = multiply(device.fill_fragment(0.0, HALF), a, b, STEPS, 128, 128, 1, 1)
+            part = multiply(HALF, a, b, STEPS, 128, 128, 1, 1)
             sums = device.wgmma_wait_group(sums, 1)
             red_fragment(device.wgmma_wait_group(part, 0), target, 16 * 128)
-            (head, k), step = advance(head, k + 1, last, tiles, blocks), step + 1
+            step += 1
         sums = device.fragment_map(times, (sums, device.fill_fragment(scale if group > 0 else ONE, OUT)))
         device.bar_sync(BOTH, 256)  # nobody reads keys and values any more
         if group == 0:
