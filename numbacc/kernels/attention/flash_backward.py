@@ -111,7 +111,7 @@ def make(spec: FlashSpec) -> Any:
             words = pack(gradients(s, p, dp, is_partial, where, to, stats, lane))
             store_bricks(shared + SCORES + stage * BRICK + group * OWN + place_of_row, words, OWN)
             device.fence_proxy_async()
-            device.bar_sync(1, 256)  # dS is there; and both warpgroups have finished the tile before, and its stage
+            device.bar_sync(1, 256)  # dS is stored, and both warpgroups have finished the tile before, and its stage
             target = dq + 16 * thread + ((batch * heads + head) * all_tiles + tile) * (4 * D * HIGH) + group * DQ_OWN
             head, k = advance(head, k + 1, last, tiles, blocks)
             if cuda.threadIdx.x == 0 and head < last:

@@ -119,7 +119,7 @@ def make(spec: FlashSpec) -> Any:
                 store_bricks(shared + SLOPES + stage * BRICK + row_place(thread), words, BRICK)
                 device.fence_proxy_async()
             sums = multiply(sums, words, DOWN + ((at + TILE - group * TILE) >> 4), STEPS, 0, 128, 0, 1)
-            device.bar_sync(BOTH, 256)  # dS is there; and both warpgroups have finished the tile before, and its stage
+            device.bar_sync(BOTH, 256)  # dS is stored, and both warpgroups have finished the tile before, and its stage
             target = dq + 16 * thread + ((batch * heads + head) * all_tiles + tile) * (4 * D * HIGH) + group * DQ_BYTES
             head, k = advance(head, k + 1, last, tiles, blocks)
             if cuda.threadIdx.x == 0 and head < last:

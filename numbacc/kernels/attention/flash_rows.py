@@ -65,9 +65,7 @@ def make(spec: FlashSpec) -> Any:
         out, out_batch, out_head, out_row, dout, dout_batch, dout_head, dout_row, stats, prepared, dq, rows, all_rows,
         heads, stats_step, width,
     ):  # fmt: skip
-        # The last heads first: the backward kernel finds the results of the first heads in the L2 cache.
-        block = np.int64(cuda.gridDim.x - 1 - cuda.blockIdx.x)
-        lane, place = cuda.threadIdx.x % LANES, block * ROWS + cuda.threadIdx.x // LANES
+        lane, place = cuda.threadIdx.x % LANES, np.int64(cuda.blockIdx.x) * ROWS + cuda.threadIdx.x // LANES
         number, row = place // all_rows, place % all_rows
         batch, head, delta, top, inverse = number // heads, number % heads, ZERO, ZERO, ZERO
         device.st_global_v4(dq + 4 * place * D + 32 * lane, ZEROS)
@@ -95,9 +93,7 @@ def make(spec: FlashSpec) -> Any:
 
     def finish(sums, dq, dq_batch, dq_head, dq_row, rows, all_rows, heads, count, width, scale):
         # A thread has eight columns of two rows. The sums of 64 rows lie as the backward kernel's threads have them.
-        # The last heads first: their sums may still be in the L2 cache.
-        block = np.int64(cuda.gridDim.x - 1 - cuda.blockIdx.x)
-        lane, pair = cuda.threadIdx.x % LANES, block * ROWS + cuda.threadIdx.x // LANES
+        lane, pair = cuda.threadIdx.x % LANES, np.int64(cuda.blockIdx.x) * ROWS + cuda.threadIdx.x // LANES
         if pair < count and 8 * lane < width:
             tile, own = pair // 32, pair % 32
             place = sums + 4 * D * 64 * tile + 16384 * (lane // 8) + 2048 * (lane % 8) + 64 * own
