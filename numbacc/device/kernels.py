@@ -27,6 +27,8 @@ __all__ = ["DeviceKernel", "function", "jit"]
 #: The most prepared launches that a kernel keeps.
 _MOST_CALLS = 256
 _LARGEST_BLOCK, _LARGEST_GRID = (1024, 1024, 64), (2**31 - 1, 65_535, 65_535)
+#: The most blocks of a cluster. Each GPU that has clusters runs 8.
+_LARGEST_CLUSTER = 16
 
 
 def jit(
@@ -139,7 +141,8 @@ class DeviceKernel:
             grid, block: how many blocks, and threads of a block: an integer, or up to three.
             stream: None is the default stream.
             shared: bytes of dynamic shared memory.
-            cluster: how many blocks form a cluster; they divide the grid.
+            cluster: how many blocks form a cluster, at most 16; they divide the grid. More than 8 need a GPU that has
+                room for them, as an H100 has.
         """
         return ConfiguredKernel(self, grid, block, stream, shared, cluster)
 
@@ -176,7 +179,7 @@ class DeviceKernel:
                 found = self._loaded.get(key)
                 if found is None:
                     made = self._compiled(kinds, bounds, runtime().capability(device))
-                    found = self._loaded[key] = launch.load_cubin(*made, device, -1)
+                    found = self._loaded[key] = launch.load_cubin(*made, device, -1, self.__name__)
         return found
 
     def _compiled(
@@ -220,9 +223,9 @@ def _geometry(grid: Any, block: Any, shared: Any, cluster: Any) -> tuple[Any, An
     """Return the grid, the block, the bytes of shared memory and the cluster of a launch, checked."""
     blocks = dimensions(grid, "the grid", _LARGEST_GRID)
     threads = dimensions(block, "the block", _LARGEST_BLOCK)
-    together = dimensions(cluster, "the cluster", (8, 8, 8))
-    if together[0] * together[1] * together[2] > 8:
-        raise OptionError(f"the cluster {shown(cluster)} has more than 8 blocks")
+    together = dimensions(cluster, "the cluster", (_LARGEST_CLUSTER,) * 3)
+    if together[0] * together[1] * together[2] > _LARGEST_CLUSTER:
+        raise OptionError(f"the cluster {shown(cluster)} has more than {_LARGEST_CLUSTER} blocks")
     if threads[0] * threads[1] * threads[2] > 1024:
         raise OptionError(f"the block {shown(block)} has more than 1024 threads")
     if any(n % k for n, k in zip(blocks, together, strict=True)):
@@ -316,7 +319,7 @@ class ConfiguredKernel:
 
     def _prepared(self, values: Sequence[Any], arrays: Sequence[Any], stream: int) -> tuple[int, Any, int]:
         """Return (the kernel's handle, the driver call, the GPU) for these arguments."""
-        from ..runtime.tensor_launch import DriverCall
+        from ..runtime.tensor_launch import DriverCall, check_cluster
 
         kernel = self.kernel
         devices = {each._numbacc_layout.device for each in arrays} or {runtime().current_device()}
@@ -327,7 +330,12 @@ class ConfiguredKernel:
         threads = self.block[0] * self.block[1] * self.block[2]
         function = kernel.handle(kinds, threads, device)
         parts = [part for value, kind in zip(values, kinds, strict=True) for part in _bytes_of(value, kind)]
-        return function, DriverCall(self.grid, self.block, self.cluster, self.shared, stream, parts), device
+        call = DriverCall(self.grid, self.block, self.cluster, self.shared, stream, parts)
+        blocks = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        if blocks > 1:
+            with runtime().on_device(device):
+                check_cluster(function, call, blocks, kernel.__name__, device)
+        return function, call, device
 
 
 # ---------------------------------------------------------------- arguments
@@ -434,6 +442,8 @@ def _add(found: Any, value: Any, seen: set[int]) -> None:
 
 def _add_code(found: Any, code: Any, seen: set[int]) -> None:
     found.update(code.co_code + repr((code.co_names, code.co_varnames)).encode())
+    if any("_wait_parity" in name for name in code.co_names):  # its machine code has the lines of waits
+        found.update(repr(list(code.co_lines())).encode())
     for each in code.co_consts:
         if inspect.iscode(each):
             _add_code(found, each, seen)

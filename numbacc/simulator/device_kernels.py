@@ -99,7 +99,8 @@ class DeviceLaunch(SimulatedLaunch):
         states = [block_state.BlockState() for _ in blocks]
         together = block_state.Mbarrier(threads * len(blocks))
         for rank, (block, state) in enumerate(zip(blocks, states, strict=True)):
-            state.cluster, state.rank, state.together = states, rank, together
+            state.join(states, rank, together)
+            state.runner = block
             state.watcher = self._watchers[-1] if self._watchers else None
             block.device_state = state  # type: ignore[attr-defined]
         waiting = [block for block in blocks if block.start()]

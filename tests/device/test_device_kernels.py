@@ -76,7 +76,7 @@ def test_wrong_launches():
         (lambda: scale[1](x), numbacc.OptionError, "write kernel"),
         (lambda: scale[1, 2048](x, x, 1.0, 0.0), numbacc.OptionError, "block"),
         (lambda: scale[3, 32, None, 0, 2](x, x, 1.0, 0.0), numbacc.OptionError, "divisible by clusters"),
-        (lambda: scale[16, 32, None, 0, (4, 4)](x, x, 1.0, 0.0), numbacc.OptionError, "more than 8 blocks"),
+        (lambda: scale[(5, 4), 32, None, 0, (5, 4)](x, x, 1.0, 0.0), numbacc.OptionError, "more than 16 blocks"),
         (lambda: scale[1, 32, None, 1 << 20](x, x, 1.0, 0.0), numbacc.OptionError, "at most 232448"),
         (lambda: scale[1, 32](x, x), TypeError, "takes 4 arguments, and was given 2"),
         (lambda: device.jit(reads="w")(scale.py_func), numbacc.OptionError, "no such parameters"),
@@ -209,11 +209,17 @@ def test_kernels_of_numba_call_device_functions():
     assert np.array_equal(numbacc.asnumpy(x), numbacc.random.Generator(5, device="cpu").random(128, dtype="float32"))
 
 
+#: A process whose kernel waits for what never comes, in line 8 of its source.
 _HANGING = """
+import numpy as np
 import numbacc
 from numbacc import cuda, device
 
-@device.jit
+@device.function
+def wait(bar):
+    device.{0}(bar, 0)
+
+@{1}
 def hang(x):
     bar = device.dynamic_shared() + 64
     if cuda.threadIdx.x == 0:
@@ -221,26 +227,43 @@ def hang(x):
         device.fence_mbarrier_init()
     cuda.syncthreads()
     if cuda.threadIdx.x == 5 and cuda.blockIdx.x == 1:
-        device.mbarrier_wait_parity(bar, 0)
+        wait(bar)
     x[0] = 1
 
+@device.jit
+def good(x):
+    if cuda.threadIdx.x == 2000:
+        device.mbarrier_wait_parity(device.dynamic_shared(), 0)
+
 x = numbacc.zeros(4)
-hang[2, 32, None, 1024](x)
+good[2, 32, None, 1024](x)
+hang[2, 32, {2}](x)
 try:
     numbacc.asnumpy(x)
-except numbacc.Error as error:
-    print(error)
-except RuntimeError as error:
+except (numbacc.Error, RuntimeError) as error:
     print(error)
 """
 
 
 @pytest.mark.gpu
-def test_a_wait_that_never_ends_is_reported():
-    run = subprocess.run([sys.executable, "-c", _HANGING], capture_output=True, text=True)
-    assert re.search(
-        r"thread \(5, 0, 0\) of block \(1, 0, 0\) waited 4 seconds.*parity 0 of the mbarrier", run.stdout
-    ), run
+def test_a_wait_that_never_ends_is_reported(tmp_path):
+    """With the kernel, the line, the thread and the mbarrier; also if Numba launches the kernel."""
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", _HANGING.format(*words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for words in (
+            ("mbarrier_wait_parity", "device.jit", "None, 1024"),
+            ("mbarrier_wait_parity_cluster", "device.jit", "None, 1024, 2"),
+            ("mbarrier_wait_parity", "cuda.jit", "0, 1024"),
+        )
+    ]
+    for number, run in enumerate(runs):
+        said, errors = run.communicate(timeout=120)
+        assert re.search(r"thread \(5, 0, 0\) of block \(1, 0, 0\) waited 4 seconds in line 8 for parity 0 of", said), (
+            said, errors[-2000:],
+        )  # fmt: skip
+        assert ("kernel hang:" in said and "dynamic_shared() + 64:" in said) or number == 2, said
 
 
 @pytest.mark.gpu

@@ -261,9 +261,13 @@ def clusters(tensor_map, out):
     for k in range(many):
         total += device.ld_shared_b32(shared + 128 * k + 4 * t)
     out[2, cuda.blockIdx.x, t] = total
+    device.cluster_sync()
+    device.st_shared_cluster_b32(shared + 4096 + 4 * t, (rank + 3) % many, 9000 + 100 * rank + t)
+    cuda.syncthreads()
     if t < many:
         device.mbarrier_arrive_cluster(later, t)
-    device.mbarrier_wait_parity(later, 0)
+    device.mbarrier_wait_parity_cluster(later, 0)
+    out[4, cuda.blockIdx.x, t] = device.ld_shared_b32(shared + 4096 + 4 * t)
     device.cluster_sync()
     if t < many:
         device.mbarrier_arrive_cluster_relaxed(later, t)
@@ -272,10 +276,10 @@ def clusters(tensor_map, out):
     device.cluster_sync()
 
 
-@pytest.mark.parametrize("many", [2, 4, 8])
+@pytest.mark.parametrize("many", [2, 8, 16])
 def test_clusters(many):
     x = np.random.default_rng(0).integers(0, 1000, (many, 32)).astype(np.int32)
-    out = poisoned((4, 2 * many, 32), "int64")
+    out = poisoned((5, 2 * many, 32), "int64")
     clusters[2 * many, 32, None, 8208, many](device.tensor_map(on_device(x), (1, 32), 0), out)
     got, (block, t) = numbacc.asnumpy(out), np.mgrid[: 2 * many, :32]
     rank = block % many
@@ -283,6 +287,7 @@ def test_clusters(many):
     assert (got[1] == 7000 + (rank - 1) % many * 100 + t).all()
     assert (got[2] == x.sum(0)).all()
     assert (got[3] == (rank == 0)).all()
+    assert (got[4] == 9000 + (rank - 3) % many * 100 + t).all()
 
 
 # ---------------------------------------------------------------- warps and blocks
