@@ -237,7 +237,10 @@ def cluster_kernel(mistake):
             device.mbarrier_init(sent, 128)
             if mistake != "no fence":
                 device.fence_mbarrier_init()
-        device.cluster_sync()
+        if mistake == "start":
+            cuda.syncthreads()
+        else:
+            device.cluster_sync()
         if t == 0:
             device.mbarrier_arrive_expect_tx(full, 24576)
             device.tma_load(shared, map_a, (64 * rank, 0), full)
@@ -263,12 +266,13 @@ def cluster_kernel(mistake):
         else:
             if mistake == "scope of the block":
                 device.mbarrier_wait_parity(sent, 0)
-            elif mistake != "no wait":
+            elif mistake not in ("no wait", "end"):
                 device.mbarrier_wait_parity_cluster(sent, 0)
-            for k in range(16):
+            for k in range(0 if mistake == "end" else 16):
                 other = device.fragment_floats((device.ld_shared_b32(partial + 512 * k + 4 * t),))[0]
                 c[row + device.fragment_row(k, 16), column + device.fragment_column(k, 16)] = sums[k] + other
-        device.cluster_sync()
+        if mistake != "end":
+            device.cluster_sync()
 
     return run
 
@@ -294,6 +298,8 @@ def test_mistakes_in_clusters_are_named():
         ("no fence", "need not be visible to the copy engine and to other blocks yet: thread 0"),
         ("unmasked descriptor", r"a shared address of block 1 of the cluster.*add \(address & 0x3ffff\) >> 4"),
         ("address of another block", "does not belong to this block, which has rank 1"),
+        ("start", "uses shared memory of block 0, which may not have started yet: call cluster_sync"),
+        ("end", "uses shared memory of block 0, which has ended: call cluster_sync"),
         ("relaxed arrival", r"reads what block 1 of the cluster has written.*\(not _relaxed\)"),
         ("scope of the block", "reads what block 1 .*waits with mbarrier_wait_parity_cluster"),
     ):

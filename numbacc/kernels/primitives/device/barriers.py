@@ -98,7 +98,8 @@ def mbarrier_arrive_cluster_relaxed(mbarrier: int, rank: int) -> None:
 
 
 def _arrive_cluster(mbarrier: int, rank: int, releases: bool) -> None:
-    state, other = block(), _of_cluster(rank)
+    state = block()
+    other = state.other(rank)
     barrier = other.mbarrier(local(mbarrier), from_elsewhere=other is not state)
     if releases:
         state.release(barrier.seen)
@@ -261,13 +262,6 @@ def bar_warp_sync() -> None:
 # ---------------------------------------------------------------- clusters
 
 
-def _of_cluster(rank: Any) -> Any:
-    blocks = block().cluster
-    if not 0 <= int(rank) < len(blocks):
-        raise IndexError(f"rank {int(rank)}: the cluster has {len(blocks)} blocks")
-    return blocks[int(rank)]
-
-
 @ptx("mov.u32 $0, %cluster_ctarank;", result="u32", pure=True)
 def cluster_ctarank() -> int:
     """Return the position of the block in its cluster."""
@@ -314,7 +308,8 @@ def cluster_sync() -> None:
 @ptx("mapa.shared::cluster.u32 $0, $1, $2;", "u32", "u32", result="u32", pure=True)
 def mapa(shared: int, rank: int) -> int:
     """Return the address that shared memory of block `rank` has for the whole cluster."""
-    _of_cluster(rank)
+    if not 0 <= int(rank) < len(block().cluster):
+        raise IndexError(f"rank {int(rank)}: the cluster has {len(block().cluster)} blocks")
     return local(shared) | int(rank) << RANK_SHIFT
 
 
@@ -325,7 +320,7 @@ def mapa(shared: int, rank: int) -> int:
 def ld_shared_cluster_b32(shared: int, rank: int) -> int:
     """Load a 32-bit word from the shared memory of block `rank` of the cluster."""
     at, by = local(shared), block()
-    return int(_of_cluster(rank).read(slice(at, at + 4), "ld_shared_cluster_b32", by).view(np.uint32)[0])
+    return int(block().other(rank).read(slice(at, at + 4), "ld_shared_cluster_b32", by).view(np.uint32)[0])
 
 
 @ptx(
@@ -335,7 +330,7 @@ def ld_shared_cluster_b32(shared: int, rank: int) -> int:
 def st_shared_cluster_b32(shared: int, rank: int, word: int) -> None:
     """Store a 32-bit word to the shared memory of block `rank` of the cluster."""
     at, value = local(shared), np.array([int(word) & 0xFFFFFFFF], np.uint32).view(np.uint8)
-    _of_cluster(rank).write(slice(at, at + 4), value, thread().thread_id, "st_shared_cluster_b32", block())
+    block().other(rank).write(slice(at, at + 4), value, thread().thread_id, "st_shared_cluster_b32", block())
 
 
 # ---------------------------------------------------------------- warps

@@ -109,6 +109,7 @@ class BlockState:
         writer, epoch: for each byte of a block in a cluster, the rank of the block whose thread wrote it, plus 1, and
             how many releases that block had made.
         runner: the block that has this state.
+        has_ended: whether all threads of the block have ended.
     """
 
     def __init__(self) -> None:
@@ -133,6 +134,7 @@ class BlockState:
         self.seen = [0]
         self.writer = self.epoch = np.zeros(0, np.int32)
         self.runner: Any = None
+        self.has_ended = False
         self.together = Mbarrier(0)
         self.phases: dict[int, int] = {}
         #: Set by a tracer: called with the instruction, "read" or "write", the number of the warp (or -1 for the copy
@@ -149,6 +151,24 @@ class BlockState:
         together.seen = [0] * len(cluster)
         if len(cluster) > 1:
             self.writer, self.epoch = np.zeros((2, self.memory.size), np.int32)
+
+    def other(self, rank: Any) -> BlockState:
+        """Return the state of block number `rank` of the cluster, whose shared memory a thread uses."""
+        number = int(rank)
+        if not 0 <= number < len(self.cluster):
+            raise IndexError(f"rank {number}: the cluster has {len(self.cluster)} blocks")
+        found = self.cluster[number]
+        if found is not self and not self.together.phase:
+            raise RuntimeError(
+                f"block {self.rank} of the cluster uses shared memory of block {number}, which may not have started "
+                "yet: call cluster_sync() before"
+            )
+        if found.has_ended:
+            raise RuntimeError(
+                f"block {self.rank} of the cluster uses shared memory of block {number}, which has ended: call "
+                "cluster_sync() at the end of the kernel"
+            )
+        return found
 
     # ---------------------------------------------------------------- arrays
 

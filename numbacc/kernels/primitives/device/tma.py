@@ -201,9 +201,9 @@ def tma_load_multicast(shared: int, tensor_map: Any, coordinates: tuple[int, ...
         mask: a bit for each block, by its rank.
     """
     places, values, swizzle = _read_box(tensor_map, coordinates, shared)
-    for rank, state in enumerate(block().cluster):
+    for rank in range(len(block().cluster)):
         if int(mask) >> rank & 1:
-            state.arriving(places, values, local(mbarrier), "tma_load_multicast", swizzle)
+            block().other(rank).arriving(places, values, local(mbarrier), "tma_load_multicast", swizzle)
 
 
 def _written(tensor_map: Any, coordinates: Any, shared: Any, what: str) -> tuple[Any, Any, Any]:
