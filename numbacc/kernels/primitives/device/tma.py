@@ -139,6 +139,10 @@ def _in_box(tensor_map: Any, coordinates: Any, shared: Any) -> tuple[Any, Any, A
     The arrays have an axis for the elements of a box, and one for the bytes of an element.
     """
     fields = getattr(tensor_map, "fields", tensor_map)
+    if isinstance(fields, (int, np.integer)):
+        raise NotImplementedError(
+            "tensor maps in global memory work on a GPU only: pass the result of device.tensor_map to the kernel"
+        )
     if int(shared) % 128:
         raise ValueError(f"a box needs a shared address that is a multiple of 128, and not {int(shared)}")
     if len(coordinates) != len(fields.shape):
