@@ -292,7 +292,7 @@ class ConfiguredKernel:
         for name, given in zip(kernel._parameters, args, strict=True):
             value = given
             if isinstance(given, TensorMap):
-                key.append(given)
+                key.append(given.fields)  # not the map, which keeps its array alive
                 (reads if name in kernel._reads else writes).append(given.array)
             elif isinstance(given, (int, float, np.generic)):
                 # As text, 0.0 and -0.0 differ.

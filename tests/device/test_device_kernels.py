@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import os
 import pickle
 import re
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import threading
 import warnings
+import weakref
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -181,6 +183,41 @@ def test_foreign_arrays_and_large_shared_memory():
         got = y.cpu().view(torch.bfloat16)
     stream.synchronize()
     assert torch.equal(got.reshape(256, 64), x[128:384].cpu())
+
+
+@pytest.mark.gpu
+def test_launches_keep_no_maps_alive():
+    """What a kernel keeps of a launch does not hold arrays. Arrays of CuPy and JAX work, too."""
+
+    @device.jit(reads="m")
+    def run(m, x, y):
+        t, shared = cuda.threadIdx.x, device.dynamic_shared()
+        if t == 0:
+            device.mbarrier_init(shared + 4096, 1)
+            device.fence_mbarrier_init()
+            device.mbarrier_arrive_expect_tx(shared + 4096, 4096)
+            device.tma_load(shared, m, (0, 0), shared + 4096)
+        cuda.syncthreads()
+        device.mbarrier_wait_parity(shared + 4096, 0)
+        y[t] = device.ld_shared_b32(shared + 128 * t + 4 * t) + x[t]
+
+    cupy, jax = needed("cupy", "cupy"), needed("jax", "jax")
+    if jax.default_backend() != "gpu":
+        skip("jax with a gpu")
+    h = np.arange(1024, dtype=np.int32).reshape(32, 32)
+    for x, other in (
+        (on_device(h), cupy.arange(32)),
+        (cupy.asarray(h), jax.numpy.arange(32)),
+        (jax.numpy.asarray(h), on_device(np.arange(32))),
+    ):
+        y = numbacc.zeros(32, dtype="int64")
+        m = device.tensor_map(x, (32, 32), 0)
+        run[1, 32, None, 4200](m, other, y)
+        assert np.array_equal(numbacc.asnumpy(y), 34 * np.arange(32))
+        kept = weakref.ref(m)
+        del m, x
+        gc.collect()
+        assert kept() is None
 
 
 @device.function
