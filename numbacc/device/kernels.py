@@ -428,9 +428,13 @@ def _add(found: Any, value: Any, seen: set[int]) -> None:
         seen.add(id(inner))
         _add_code(found, inner.__code__, seen)
         names = inspect.getclosurevars(inner)
-        for name, each in sorted({**names.globals, **names.nonlocals}.items()):
+        used = {**names.globals, **names.nonlocals}
+        for name, each in sorted(used.items()):
             found.update(f"{name} ".encode())
             _add(found, each, seen)
+        called = [*inner.__code__.co_names, *(str(getattr(each, "__name__", "")) for each in used.values())]
+        if any("_wait_parity" in name for name in called):  # the machine code has the lines of waits
+            found.update(repr(list(inner.__code__.co_lines())).encode())
         _add(found, inner.__defaults__, seen)
     elif isinstance(value, type):
         found.update(f"type {value.__module__}.{value.__qualname__} ".encode())
@@ -442,8 +446,6 @@ def _add(found: Any, value: Any, seen: set[int]) -> None:
 
 def _add_code(found: Any, code: Any, seen: set[int]) -> None:
     found.update(code.co_code + repr((code.co_names, code.co_varnames)).encode())
-    if any("_wait_parity" in name for name in code.co_names):  # its machine code has the lines of waits
-        found.update(repr(list(code.co_lines())).encode())
     for each in code.co_consts:
         if inspect.iscode(each):
             _add_code(found, each, seen)

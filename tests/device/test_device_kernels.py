@@ -437,6 +437,24 @@ def test_the_disk_cache_knows_globals(monkeypatch, tmp_path):
     assert kernel(2).compile(x, block=4, capability=(8, 0)) != first
 
 
+def test_the_disk_cache_knows_the_lines_of_waits():
+    """Errors name them. Other kernels stay the same if they move within their file."""
+    source = "@device.jit\ndef run(x):\n    {}(device.dynamic_shared(), 0)\n"
+
+    def identity(call, lines, **names):
+        scope = {"device": device, "__name__": "moved", **names}
+        exec("\n" * lines + source.format(call), scope)
+        return scope["run"]._identity()
+
+    wait = device.mbarrier_wait_parity
+    for call, names, is_moved in (
+        ("device.mbarrier_wait_parity", {}, True), ("device.mbarrier_wait_parity_cluster", {}, True),
+        ("wait", {"wait": wait}, True), ("device.ld_shared_b32", {}, False),
+    ):  # fmt: skip
+        assert identity(call, 0, **names) == identity(call, 0, **names) is not None
+        assert (identity(call, 0, **names) != identity(call, 3, **names)) == is_moved, call
+
+
 @device.jit
 def of_many_gpus(x, y):
     """What every GPU since Ampere has."""

@@ -194,8 +194,8 @@ def mbarrier_wait_parity(mbarrier: int, parity: int) -> None:
 def mbarrier_wait_parity_cluster(mbarrier: int, parity: int) -> None:
     """Wait as `mbarrier_wait_parity` does, and see what other blocks have written before they arrived.
 
-    It pairs with `mbarrier_arrive_cluster`. Bytes that the copy engine brings, also by `tma_load_multicast`, and
-    arrivals that publish nothing need only `mbarrier_wait_parity`.
+    It pairs with `mbarrier_arrive_cluster`, and also empties the multiprocessor's L1 cache. Bytes that the copy engine
+    brings, also by `tma_load_multicast`, and arrivals that publish nothing need only `mbarrier_wait_parity`.
     """
     block().acquire(_wait_parity(mbarrier, parity).seen)
 
