@@ -1,7 +1,7 @@
-"""Host memory in which kernels report why they end with an error: a wait for an mbarrier that took too long.
+"""Reports of kernels that end with an error, in host memory: of waits for an mbarrier that took too long.
 
 After an error in a kernel the GPU's memory is lost, and host memory is not. The driver's error messages then include
-the report. Each loaded module has a report of its own, so that it is known which kernel has written it.
+the report. Each loaded module has its own report, which tells the kernel that has written it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["connect", "try_to_connect"]
 
 #: The alignment of dynamic shared memory, and the first address that a block may use.
 _SHARED_ALIGNMENT = 1024
-#: What a kernel writes instead of a line that is not known, as `kernels.primitives.device.barriers` does.
+#: Kernels write this number if the line is not known: see `kernels.primitives.device.barriers`.
 _UNKNOWN_LINE = 2**31
 
 
 class Report(ctypes.Structure):
-    """What a kernel writes, in the order of its memory. `line` is 0 until then, and written last."""
+    """The memory that a kernel writes. `line` is 0 before, and written last."""
 
     _fields_ = (
         ("line", ctypes.c_uint),
@@ -40,7 +40,7 @@ class Report(ctypes.Structure):
     )
 
     def text(self, kernel: str, static_bytes: int | None) -> str:
-        """Return the report in words, or "" if there is none.
+        """Return the report in words, or "" if no kernel has written it.
 
         Args:
             kernel: the kernel's name.

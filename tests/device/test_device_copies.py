@@ -277,7 +277,7 @@ def test_a_map_in_global_memory():
 
 @device.jit
 def static_arrays(y):
-    """Words of an array of `cuda.shared.array` by its address, and the reverse; behind another array."""
+    """Words of an array of `cuda.shared.array` by its address, and the reverse. It follows another array."""
     t, other, words = cuda.threadIdx.x, cuda.shared.array(3, np.int8), cuda.shared.array(32, np.int32)
     at = device.shared_address(words)
     other[t % 3], words[t] = 1, 7 * t

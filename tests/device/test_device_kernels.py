@@ -187,7 +187,7 @@ def test_foreign_arrays_and_large_shared_memory():
 
 @pytest.mark.gpu
 def test_launches_keep_no_maps_alive():
-    """What a kernel keeps of a launch does not hold arrays. Arrays of CuPy and JAX work, too."""
+    """Kept launches do not hold arrays. Arrays of CuPy and JAX work, too."""
 
     @device.jit(reads="m")
     def run(m, x, y):
@@ -246,7 +246,7 @@ def test_kernels_of_numba_call_device_functions():
     assert np.array_equal(numbacc.asnumpy(x), numbacc.random.Generator(5, device="cpu").random(128, dtype="float32"))
 
 
-#: A process whose kernel waits for what never comes, in line 8 of its source.
+#: A process with a kernel that waits in line 8 for an arrival that never comes.
 _HANGING = """
 import numpy as np
 import numbacc

@@ -17,7 +17,7 @@ import pytest
 from paths import ROOT
 from skips import skip
 
-#: What compute-sanitizer runs, in processes of their own: all instructions, and small products and attention.
+#: The tests that compute-sanitizer runs, a process each: all instructions, and small products and attention.
 PARTS = (
     ["tests/device/test_device_copies.py", "tests/device/test_device_threads.py"],
     ["tests/device/test_device_matrices.py", "tests/device/test_device_kernels.py::test_a_persistent_product"],
@@ -56,7 +56,7 @@ def program():
 
 
 def sanitized(tool, *command):
-    """What a process of Python and compute-sanitizer print.
+    """Return the output of compute-sanitizer with a process of Python.
 
     Errors of the driver's functions are not reported: numbacc asks about addresses that the driver does not know.
     """

@@ -125,7 +125,7 @@ def mbarrier_try_wait_parity(mbarrier: int, parity: int) -> int:
 
 #: A global variable of the kernel's module: the address of host memory for a report, which the loader sets.
 REPORT = "numbacc_report"
-#: What a report says instead of a line that is not known.
+#: A report has this number if the line is not known.
 UNKNOWN_LINE = 2**31
 
 

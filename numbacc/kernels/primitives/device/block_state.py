@@ -54,7 +54,7 @@ class Mbarrier:
     Attributes:
         phase: how many phases are complete.
         is_fenced: whether that thread has called `fence_mbarrier_init`.
-        seen: what arrivals from other blocks have published, as `BlockState.seen`.
+        seen: the releases that arrivals from other blocks have published, as in `BlockState.seen`.
     """
 
     def __init__(self, count: int, thread: int = -1):
@@ -251,7 +251,7 @@ class BlockState:
         seen[:] = map(max, seen or self.seen, self.seen)
 
     def acquire(self, seen: list[int]) -> None:
-        """See what was published at an mbarrier."""
+        """Make the releases visible to this block that were published at an mbarrier."""
         if seen:
             self.seen[:] = map(max, seen, self.seen)
 

@@ -382,7 +382,7 @@ def mma_u8(sums: Fragment, a: Fragment, b: Fragment) -> Fragment:
 # ---------------------------------------------------------------- wgmma
 
 _LAYOUTS = {128: 1, 64: 2, 32: 3, 0: 0}
-#: The descriptors that this process has made, without addresses. The simulator compares them with those of products.
+#: The descriptors that this process has made, without addresses. The simulator looks a product's descriptors up here.
 _made: set[int] = set()
 
 
