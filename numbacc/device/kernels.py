@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -240,6 +240,21 @@ def _has_real_gpu() -> bool:
     return has_gpu() and not simulated()
 
 
+class Prepared(NamedTuple):
+    """What a launch needs besides its arrays.
+
+    Attributes:
+        function: the kernel's handle on the GPU.
+        call: the driver call.
+        names: of the arrays that the kernel reads, and of those that it writes.
+    """
+
+    function: int
+    call: Any
+    device: int
+    names: tuple[list[str], list[str]]
+
+
 class ConfiguredKernel:
     """A kernel with a grid, blocks and a stream. DriverCall it with the kernel's arguments."""
 
@@ -262,7 +277,6 @@ class ConfiguredKernel:
         else:
             self._launch(args)
 
-    @observable("user_kernel")
     def _simulate(self, args: Sequence[Any]) -> None:
         """Run the kernel in Python."""
         try:
@@ -283,7 +297,6 @@ class ConfiguredKernel:
                     given.append(int(host) if isinstance(host, np.integer) else host)
             device_kernels.run(self.kernel.py_func, self.grid, self.block, self.cluster, self.shared, given)
 
-    @observable("user_kernel")
     def _launch(self, args: Sequence[Any]) -> None:
         """Queue the kernel on a GPU."""
         kernel, stream = self.kernel, handle_of(self.stream)
@@ -311,14 +324,19 @@ class ConfiguredKernel:
             if len(kernel._calls) >= _MOST_CALLS:
                 kernel._calls.clear()
             kernel._calls[whole] = found
-        function, call, device = found
+        self._queue(found, stream, reads, writes)
+
+    @observable("device_kernel")
+    def _queue(self, prepared: Prepared, stream: int, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        """Queue the kernel in the order of its arrays' memory."""
+        function, call, device, _ = prepared
         with runtime().using(stream, device, reads, writes) as capture:
             if capture is not None:
-                capture.keep(kernel)
+                capture.keep(self.kernel)
             runtime().check_launch(call.launch(function))
 
-    def _prepared(self, values: Sequence[Any], arrays: Sequence[Any], stream: int) -> tuple[int, Any, int]:
-        """Return (the kernel's handle, the driver call, the GPU) for these arguments."""
+    def _prepared(self, values: Sequence[Any], arrays: Sequence[Any], stream: int) -> Prepared:
+        """Prepare the launch for these arguments."""
         from ..runtime.tensor_launch import DriverCall, check_cluster
 
         kernel = self.kernel
@@ -335,18 +353,26 @@ class ConfiguredKernel:
         if blocks > 1:
             with runtime().on_device(device):
                 check_cluster(function, call, blocks, kernel.__name__, device)
-        return function, call, device
+        names = [name for name, (first, *more) in zip(kernel._parameters, kinds, strict=True) if more or first == _MAP]
+        return Prepared(
+            function,
+            call,
+            device,
+            ([n for n in names if n in kernel._reads], [n for n in names if n not in kernel._reads]),
+        )
 
 
 # ---------------------------------------------------------------- arguments
 
+#: The kind of a tensor map.
+_MAP = "tensor_map"
 _NUMBERS = {bool: "bool", int: "int64", float: "float64"}
 
 
 def _kind(value: Any, name: str) -> tuple[Any, ...]:
     """Return a description of an argument's type, which is the same in all processes."""
     if isinstance(value, TensorMap):
-        return ("tensor_map",)
+        return (_MAP,)
     if type(value) in _NUMBERS:
         return (_NUMBERS[type(value)],)
     if isinstance(value, np.generic):
@@ -372,7 +398,7 @@ def _numba_type(kind: tuple[Any, ...]) -> Any:
     from ..base import _numba
 
     types, name = _numba.types, kind[0]
-    if name == "tensor_map":
+    if name == _MAP:
         return _numba.TENSOR_MAP
     if name.startswith("float8"):
         name = "uint8"
@@ -384,7 +410,7 @@ def _numba_type(kind: tuple[Any, ...]) -> Any:
 
 def _bytes_of(value: Any, kind: tuple[Any, ...]) -> list[bytes]:
     """Return the kernel's parameters for an argument. An array has several in Numba's convention."""
-    if kind[0] == "tensor_map":
+    if kind[0] == _MAP:
         return [value.encoded()]
     if len(kind) == 1:
         return [np.asarray(value, TABLE[kind[0]].numpy if kind[0] in TABLE else kind[0]).tobytes()]

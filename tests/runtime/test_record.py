@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from html.parser import HTMLParser
 
 import numpy as np
@@ -19,7 +20,7 @@ from replaced_driver import CC
 from skips import skip, skip_if
 
 import numbacc
-from numbacc import attention, conv, cuda, fft, gated, gemm, random
+from numbacc import attention, conv, cuda, device, fft, gated, gemm, random
 from numbacc import elementwise as ew
 from numbacc.base import observing
 from numbacc.base.dispatch import has_gpu, runtime, simulated
@@ -180,6 +181,28 @@ def test_simulated_launches_are_entries():
     assert (call.function, call.backend) == ("double", "simulator") and call.algorithm.startswith("grid ")
     assert [str(each) for each in call.inputs] == ["x float32 (48,)"] and call.nbytes == 192
     assert (x == 2).all() and 0 < call.setup_us < call.host_us, "it was compiled"
+
+
+@device.jit(reads="x")
+def tripled(x, y):
+    y[cuda.threadIdx.x] = 3 * x[cuda.threadIdx.x]
+
+
+def test_kernels_of_device_jit_are_entries(place):
+    """Also inside of NVTX ranges, which a profiler and compute-sanitizer turn on."""
+    x, y = place.put(np.arange(32, dtype=np.float32)), place.put(np.zeros(32, np.float32))
+    with numbacc.simulate() if place.name != "gpu" else nullcontext(), numbacc.record() as log:
+        tripled[1, 32](x, y)
+        tripled[1, 32](x, y)
+    assert np.array_equal(place.get(y), 3 * np.arange(32, dtype=np.float32))
+    for call in log:
+        assert (call.function, call.nbytes) == ("tripled", 256)
+        assert call.backend == ("kernel" if place.name == "gpu" else "simulator")
+        assert call.algorithm == "grid (1, 1, 1), block (32, 1, 1)"
+        assert {str(each) for each in (*call.inputs, *call.outputs)} == {"x float32 (32,)", "y float32 (32,)"}
+    if place.name == "gpu":
+        assert [str(each) for each in call.outputs] == ["y float32 (32,)"] and call.gpu_us > 0
+    assert len(log) == 2
 
 
 @skip_if(real_gpu, "no gpu")

@@ -74,8 +74,11 @@ class Emitter:
         """
         letters = [f"={self.letter(kind)}"] * count + [str(k) for k in range(len(tied))]
         letters += [self.letter(each.type) for each in operands]
-        results = _numba.ir.LiteralStructType([kind] * count)
+        # NVVM does not accept a structure of one result.
+        results = _numba.ir.LiteralStructType([kind] * count) if count > 1 else kind
         found = self._call(text, letters, [*tied, *operands], results, pure)
+        if count == 1:
+            return [found]
         return [self.builder.extract_value(found, k) for k in range(count)]
 
     def _call(self, text: str, letters: list[str], operands: list[Any], result: Any, pure: bool) -> Any:
