@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import dataclasses
+import inspect
 import json
 import os
 import subprocess
@@ -28,6 +29,7 @@ from numbacc.elementwise import softmax
 from numbacc.errors import OptionError, ShapeError
 from numbacc.gated import forward
 from numbacc.profiling import CallLog, RecordedCall, observers
+from numbacc.profiling.observers import OBSERVERS
 from numbacc_bindings import nvtx
 from numbacc_bindings.nvtx import Nvtx, is_profiled
 
@@ -181,6 +183,17 @@ def test_simulated_launches_are_entries():
     assert (call.function, call.backend) == ("double", "simulator") and call.algorithm.startswith("grid ")
     assert [str(each) for each in call.inputs] == ["x float32 (48,)"] and call.nbytes == 192
     assert (x == 2).all() and 0 < call.setup_us < call.host_us, "it was compiled"
+
+
+def test_observers_take_the_arguments_of_their_functions():
+    """Else a call fails only while somebody observes."""
+    assert len(observing._observables) > 300
+    for each in observing._observables:
+        observer = inspect.signature(OBSERVERS[each.kind](each.function, each.label))
+        parameters = inspect.signature(each.function).parameters.values()
+        own = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        for count in (len(own), sum(p.default is p.empty for p in own)):
+            observer.bind(*range(count))  # raises TypeError
 
 
 @device.jit(reads="x")
