@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import gc
 import os
 import pickle
@@ -14,6 +15,7 @@ import tempfile
 import threading
 import warnings
 import weakref
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -26,8 +28,9 @@ from skips import needed, skip, skip_if
 import numbacc
 from numbacc import cuda, device
 from numbacc.base.dispatch import compiles_own_kernels, has_gpu, runtime, simulated, tensor_launcher_class
-from numbacc.runtime import disk_cache, kernel_code, launch, tensor_maps
+from numbacc.runtime import disk_cache, kernel_code, launch, tensor_launch, tensor_maps
 from numbacc.runtime.launch_order import AddressOf, MapOf, Scalar, Spec, TensorOrder
+from numbacc_bindings.driver import FunctionAttribute
 
 DESCRIPTOR = device.wgmma_descriptor()
 
@@ -87,6 +90,33 @@ def test_wrong_launches():
     ):
         with pytest.raises(error, match=message):
             wrong()
+
+
+def test_clusters_that_a_gpu_cannot_run(monkeypatch):
+    """Asked with a driver that is replaced: of a GPU without clusters, and of one that has room for 8 or 12 blocks."""
+    allowed = []
+
+    def ask(most):
+        def occupancy(result, function, config):
+            ctypes.c_int.from_address(result).value = most
+
+        fake = SimpleNamespace(
+            cuFuncSetAttribute=lambda *given: allowed.append(given), cuOccupancyMaxPotentialClusterSize=occupancy
+        )
+        monkeypatch.setattr(tensor_launch, "driver", fake)
+
+    call = SimpleNamespace(config=0)
+    for capability, most, blocks, message in (
+        ((8, 0), 0, 2, r"run is launched in clusters of 2 blocks, which need compute capability 9.0.*has 8.0"),
+        ((9, 0), 8, 16, r"of 16 blocks; .* at most 8 blocks in a cluster. Every GPU that has clusters runs 8"),
+        ((9, 0), 12, 12, None),
+        ((9, 0), 0, 8, None),
+    ):  # fmt: skip
+        ask(most)
+        monkeypatch.setattr(tensor_launch.runtime, "capability", lambda device, found=capability: found)
+        with pytest.raises(numbacc.DeviceError, match=message) if message else nullcontext():
+            tensor_launch.check_cluster(7, call, blocks, "run", 0)
+    assert allowed == [(7, FunctionAttribute.NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)] * 2
 
 
 def _doubles(x, y):

@@ -29,7 +29,6 @@ from numbacc.elementwise import softmax
 from numbacc.errors import OptionError, ShapeError
 from numbacc.gated import forward
 from numbacc.profiling import CallLog, RecordedCall, observers
-from numbacc.profiling.observers import OBSERVERS
 from numbacc_bindings import nvtx
 from numbacc_bindings.nvtx import Nvtx, is_profiled
 
@@ -189,7 +188,7 @@ def test_observers_take_the_arguments_of_their_functions():
     """Else a call fails only while somebody observes."""
     assert len(observing._observables) > 300
     for each in observing._observables:
-        observer = inspect.signature(OBSERVERS[each.kind](each.function, each.label))
+        observer = inspect.signature(observers.OBSERVERS[each.kind](each.function, each.label))
         parameters = inspect.signature(each.function).parameters.values()
         own = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         for count in (len(own), sum(p.default is p.empty for p in own)):
