@@ -73,9 +73,9 @@ def test_no_wrong_access_and_no_race(tool):
     with ThreadPoolExecutor(len(PARTS)) as pool:
         said = list(pool.map(lambda part: sanitized(tool, "-m", "pytest", "-q", "-n", "0", *part), PARTS))
     for part, text in zip(PARTS, said, strict=True):
-        found = "\n".join([line for line in text.splitlines() if line.startswith("=========")])
+        found = "\n".join([line for line in text.splitlines() if "=========" in line])
         assert re.search(CLEAN[tool], text), f"{part}\n{found[:8000]}"
-        assert re.search(r"\d+ passed", text) and not re.search(r"\d+ (failed|error)", text), f"{part}\n{text[-4000:]}"
+        assert re.search(r"\d+ passed", text) and "failed" not in text, f"{part}\n{text[-4000:]}"
 
 
 @pytest.mark.gpu

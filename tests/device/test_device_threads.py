@@ -287,10 +287,11 @@ def test_warpgroups():
 def clusters(tensor_map, out):
     t, shared = cuda.threadIdx.x, device.dynamic_shared()
     rank, many = device.cluster_ctarank(), device.cluster_nctarank()
-    bar, later = shared + 8192, shared + 8200
+    bar, later, sent = shared + 8192, shared + 8200, shared + 8208
     if t == 0:
         device.mbarrier_init(bar, 1)
         device.mbarrier_init(later, many)
+        device.mbarrier_init(sent, 32)
         device.fence_mbarrier_init()
     device.st_shared_b32(shared + 4096 + 4 * t, 1000 * rank + t)
     device.cluster_sync()
@@ -309,12 +310,14 @@ def clusters(tensor_map, out):
         total += device.ld_shared_b32(shared + 128 * k + 4 * t)
     out[2, cuda.blockIdx.x, t] = total
     device.cluster_sync()
+    # Each thread publishes its own word: racecheck does not follow a barrier and the arrival of another thread.
     device.st_shared_cluster_b32(shared + 4096 + 4 * t, (rank + 3) % many, 9000 + 100 * rank + t)
-    cuda.syncthreads()
+    device.mbarrier_arrive_cluster(sent, (rank + 3) % many)
+    device.mbarrier_wait_parity_cluster(sent, 0)
+    out[4, cuda.blockIdx.x, t] = device.ld_shared_b32(shared + 4096 + 4 * t)
     if t < many:
         device.mbarrier_arrive_cluster(later, t)
-    device.mbarrier_wait_parity_cluster(later, 0)
-    out[4, cuda.blockIdx.x, t] = device.ld_shared_b32(shared + 4096 + 4 * t)
+    device.mbarrier_wait_parity(later, 0)
     device.cluster_sync()
     if t < many:
         device.mbarrier_arrive_cluster_relaxed(later, t)
@@ -327,7 +330,7 @@ def clusters(tensor_map, out):
 def test_clusters(many):
     x = np.random.default_rng(0).integers(0, 1000, (many, 32)).astype(np.int32)
     out = poisoned((5, 2 * many, 32), "int64")
-    clusters[2 * many, 32, None, 8208, many](device.tensor_map(on_device(x), (1, 32), 0), out)
+    clusters[2 * many, 32, None, 8216, many](device.tensor_map(on_device(x), (1, 32), 0), out)
     got, (block, t) = numbacc.asnumpy(out), np.mgrid[: 2 * many, :32]
     rank = block % many
     assert (got[0] == (rank + 1) % many * 1000 + t).all()
