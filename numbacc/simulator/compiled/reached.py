@@ -69,10 +69,14 @@ class LaunchMemory:
         self._list([(start, start + each.nbytes) for start, each in list(allocations.items())], error)
 
     @classmethod
-    def of(cls, arguments: Any) -> LaunchMemory:
-        """Return the memory of the arguments whose accesses are followed: records, and arrays in tuples."""
+    def of(cls, arguments: Any, everything: bool = False) -> LaunchMemory:
+        """Return the memory of the arguments whose accesses are followed.
+
+        Args:
+            everything: whether these are all arguments, not only records and arrays in tuples.
+        """
         spans: list[tuple[int, int]] = []
-        for begin, end in sorted(_spans(arguments)):
+        for begin, end in sorted(spans_of(arguments, everything)):
             if spans and begin < spans[-1][1]:
                 spans[-1] = spans[-1][0], max(end, spans[-1][1])
             else:
@@ -112,16 +116,16 @@ class LaunchMemory:
         return int(self.words.ctypes.data)
 
 
-def _spans(value: Any, inside: bool = False) -> Iterator[tuple[int, int]]:
+def spans_of(value: Any, inside: bool = False) -> Iterator[tuple[int, int]]:
     """Yield the first address, and the one after the last, of each array or record to follow.
 
     Args:
         value: arguments, or the elements of a tuple.
-        inside: whether it is in a tuple.
+        inside: whether all arrays are followed, as in a tuple.
     """
     for each in value:
         if isinstance(each, tuple):
-            yield from _spans(each, True)
+            yield from spans_of(each, True)
         elif isinstance(each, (np.ndarray, np.void)) and (inside or each.dtype.names):
             extent = placement(each).extent()
             if extent[1] > extent[0]:
@@ -421,6 +425,50 @@ def field(typingctx: Any, record: Any, memory: Any, state: Any, error: Any, span
         return args[0]
 
     return record(record, types.int64, state, error, span, numbers), codegen
+
+
+def _extents(context: Any, builder: Any, kind: Any, value: Any) -> list[tuple[Any, Any]]:
+    """Return the first address, and the one after the last, of each array or record in an argument."""
+    word = context.get_value_type(types.int64)
+    if isinstance(kind, types.BaseTuple):
+        parts = cgutils.unpack_tuple(builder, value)
+        return [each for k, v in zip(kind, parts, strict=True) for each in _extents(context, builder, k, v)]
+    if isinstance(kind, types.Record):
+        start = builder.ptrtoint(value, word)
+        return [(start, builder.add(start, word(kind.size)))]
+    if not isinstance(kind, types.Array):
+        return []
+    made = context.make_array(kind)(context, builder, value)
+    start = builder.ptrtoint(made.data, word)
+    end = builder.add(start, made.itemsize)
+    if kind.layout == "C":
+        end = builder.add(start, builder.mul(made.itemsize, made.nitems))
+    else:
+        sizes, strides = (cgutils.unpack_tuple(builder, each) for each in (made.shape, made.strides))
+        for n, stride in zip(sizes, strides, strict=True):
+            reach = builder.mul(builder.sub(n, word(1)), stride)
+            negative = builder.icmp_signed("<", reach, word(0))
+            start = builder.add(start, builder.select(negative, reach, word(0)))
+            end = builder.add(end, builder.select(negative, word(0), reach))
+    empty = builder.icmp_signed("==", made.nitems, word(0))
+    return [(start, builder.select(empty, start, end))]
+
+
+@intrinsic
+def overlap(typingctx: Any, first: Any, second: Any) -> Any:
+    """Return whether the memory of two arguments may overlap: the spans of their addresses do."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = cgutils.false_bit
+        a, b = (_extents(context, builder, k, v) for k, v in zip(signature.args, args, strict=True))
+        for begin, end in a:
+            for low, high in b:
+                both = [builder.icmp_unsigned("<", p, q) for p, q in ((begin, high), (low, end))]
+                full = [builder.icmp_unsigned("<", p, q) for p, q in ((begin, end), (low, high))]
+                found = builder.or_(found, builder.and_(builder.and_(*both), builder.and_(*full)))
+        return found
+
+    return types.boolean(first, second), codegen
 
 
 @register_jitable

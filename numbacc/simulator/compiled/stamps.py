@@ -22,6 +22,8 @@ from .watching import ACQUIRE, ATOMIC, BOTH, EXCHANGE, OBSERVE, READ, WRITE
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
 #: Codes of errors that `addresses` finds. `alignment` and `loops` have other codes.
 OUTSIDE, MISALIGNED_ADDRESS = 8, 9
+#: The code of a launch that must follow accesses to its arguments by address, because they share memory.
+ALIASED = 10
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
@@ -50,10 +52,17 @@ def has_stamps(kind: types.Array) -> bool:
     return not isinstance(kind.dtype, types.Record)
 
 
+def has_memory(kind: Any) -> bool:
+    """Return whether an argument is, or contains, an array or a record."""
+    if isinstance(kind, types.BaseTuple):
+        return any(map(has_memory, kind))
+    return isinstance(kind, (types.Array, types.Record))
+
+
 def is_followed(kind: types.Type) -> bool:
     """Return whether accesses to an argument are followed by their addresses: to records, and to arrays in tuples."""
     if isinstance(kind, types.BaseTuple):
-        return any(isinstance(inner, types.Array) or is_followed(inner) for inner in kind)
+        return has_memory(kind)
     return isinstance(kind, types.Record) or (isinstance(kind, types.Array) and not has_stamps(kind))
 
 
