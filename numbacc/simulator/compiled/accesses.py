@@ -55,7 +55,7 @@ def _touches(
         found = meter.call(builder, meter.TOUCH, [meter_at, place, where[2], at])
         with builder.if_then(builder.icmp_signed("!=", found, word(0)), likely=False):
             # the meter finds the element by its address later
-            call(context, builder, note, [error, *where, found, place, at, *[word(0)] * 5])
+            call(builder, note, [error, *where, found, place, at, *[word(0)] * 5])
 
 
 @intrinsic

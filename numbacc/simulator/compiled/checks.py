@@ -58,19 +58,26 @@ from .variables import address
 from .watching import ACQUIRE, ATOMIC, BOTH, EXCHANGE, MEMORY, OBSERVE, READ, WRITE
 
 
+def _chosen(k, v0, v1, v2, v3, v4, v5, v6, v7):  # type: ignore[no-untyped-def]
+    """Return one of eight values."""
+    low = (v0 if k == 0 else v1) if k < 2 else (v2 if k == 2 else v3)
+    high = (v4 if k == 4 else v5) if k < 6 else (v6 if k == 6 else v7)
+    return low if k < 4 else high
+
+
 def _is_injective(c0, c1, c2, c3, c4, c5, c6, c7, e0, e1, e2, e3, e4, e5, e6, e7):  # type: ignore[no-untyped-def]
     """Return whether a sum of coefficients times counters differs for all choices of the counters."""
-    coefficients, extents = (c0, c1, c2, c3, c4, c5, c6, c7), (e0, e1, e2, e3, e4, e5, e6, e7)
     reach, last = 0, 0
     for _ in range(8):
         best, size, several = 0, 0, 0
         for k in range(8):
-            c = abs(coefficients[k])
-            if extents[k] > 1:
+            c, extent = _chosen(k, c0, c1, c2, c3, c4, c5, c6, c7), _chosen(k, e0, e1, e2, e3, e4, e5, e6, e7)
+            c = max(c, -c)
+            if extent > 1:
                 if c == 0:
                     return 0
                 if c > last and (best == 0 or c < best):
-                    best, size, several = c, extents[k], 0
+                    best, size, several = c, extent, 0
                 elif c == best:
                     several = 1
         if best == 0:
@@ -88,7 +95,7 @@ def injective(typingctx: Any, coefficients: Any, extents: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         given = [v for k in (0, 1) for v in integers(context, builder, signature.args[k], args[k])]
-        return builder.trunc(call(context, builder, _is_injective, given), context.get_value_type(types.boolean))
+        return builder.trunc(call(builder, _is_injective, given), context.get_value_type(types.boolean))
 
     return types.boolean(coefficients, extents), codegen
 
