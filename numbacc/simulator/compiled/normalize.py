@@ -55,7 +55,7 @@ _LOADS = {f"cuda.{name}" for name in ("ldca", "ldcg", "ldcs", "ldlu", "ldcv")}
 _STORES = {f"cuda.{name}" for name in ("stcg", "stcs", "stwb", "stwt")}
 
 #: Attributes of arrays that are not memory.
-_SIZES = ("shape", "strides", "size", "ndim", "itemsize")
+SIZES = ("shape", "strides", "size", "ndim", "itemsize")
 
 _SIMPLE = (
     ast.Assign,
@@ -362,9 +362,9 @@ class Normalize(ast.NodeTransformer):
     def reads(self, node: ast.AST) -> bool:
         """Return whether an expression reads memory itself."""
         if isinstance(node, ast.Subscript):
-            return not (isinstance(node.value, ast.Attribute) and node.value.attr in _SIZES)
+            return not (isinstance(node.value, ast.Attribute) and node.value.attr in SIZES)
         if isinstance(node, ast.Attribute):
-            return node.attr not in _SIZES and not inspect.ismodule(self.known(node.value))
+            return node.attr not in SIZES and not inspect.ismodule(self.known(node.value))
         return False
 
     def visit_Assign(self, node: ast.Assign) -> Any:

@@ -19,16 +19,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
 from . import watching
 from .arguments import placement
+from .integers import call as _call
+from .integers import load as _load
+from .integers import store as _store
 from .stamps import MISALIGNED_ADDRESS, OUTSIDE, UNINITIALIZED, call, data_address, integers, note, touch
-from .variables import load as _load
-from .variables import store as _store
 
 __all__ = ["WORDS", "LaunchMemory"]
 
@@ -69,10 +69,14 @@ class LaunchMemory:
         self._list([(start, start + each.nbytes) for start, each in list(allocations.items())], error)
 
     @classmethod
-    def of(cls, arguments: Any) -> LaunchMemory:
-        """Return the memory of the arguments whose accesses are followed: records, and arrays in tuples."""
+    def of(cls, arguments: Any, everything: bool = False) -> LaunchMemory:
+        """Return the memory of the arguments whose accesses are followed.
+
+        Args:
+            everything: whether these are all arguments, not only records and arrays in tuples.
+        """
         spans: list[tuple[int, int]] = []
-        for begin, end in sorted(_spans(arguments)):
+        for begin, end in sorted(spans_of(arguments, everything)):
             if spans and begin < spans[-1][1]:
                 spans[-1] = spans[-1][0], max(end, spans[-1][1])
             else:
@@ -112,16 +116,16 @@ class LaunchMemory:
         return int(self.words.ctypes.data)
 
 
-def _spans(value: Any, inside: bool = False) -> Iterator[tuple[int, int]]:
+def spans_of(value: Any, inside: bool = False) -> Iterator[tuple[int, int]]:
     """Yield the first address, and the one after the last, of each array or record to follow.
 
     Args:
         value: arguments, or the elements of a tuple.
-        inside: whether it is in a tuple.
+        inside: whether all arrays are followed, as in a tuple.
     """
     for each in value:
         if isinstance(each, tuple):
-            yield from _spans(each, True)
+            yield from spans_of(each, True)
         elif isinstance(each, (np.ndarray, np.void)) and (inside or each.dtype.names):
             extent = placement(each).extent()
             if extent[1] > extent[0]:
@@ -154,18 +158,6 @@ def _allocation_of(memory, address):  # type: ignore[no-untyped-def]
     return low - 1
 
 
-@intrinsic
-def _call(typingctx: Any, function: Any, first: Any, second: Any) -> Any:
-    """Call a C function, given its address, with two 64-bit numbers."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = context.get_value_type(types.int64)
-        kind = ir.FunctionType(word, [word, word]).as_pointer()
-        return builder.call(builder.inttoptr(args[0], kind), args[1:])
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
 def _stamps_of(memory, k, offset, nbytes):  # type: ignore[no-untyped-def]
     """Return the address of an allocation's stamps, for pieces that an access covers exactly.
 
@@ -179,11 +171,6 @@ def _stamps_of(memory, k, offset, nbytes):  # type: ignore[no-untyped-def]
     if _load(stamps + 16) == 0 or _load(stamps + 16) > finest:
         _call(_load(memory + _FUNCTION), k, finest)
     return stamps
-
-
-_region_of, _allocation_of = register_jitable(_region_of), register_jitable(_allocation_of)
-_stamps_of = register_jitable(_stamps_of)
-_noted, _touched = register_jitable(note), register_jitable(touch)
 
 
 def _look(memory, address, nbytes, state, mode, era, since, begin, until, site, t):  # type: ignore[no-untyped-def]
@@ -213,7 +200,7 @@ def _look(memory, address, nbytes, state, mode, era, since, begin, until, site, 
         return 0
     bad = 0
     for n in range(offset // size, (offset + nbytes - 1) // size + 1):
-        found = _touched(wrote + 8 * n, read + 8 * n, state, mode, shared, era, since, begin, until, site, t)
+        found = touch(wrote + 8 * n, read + 8 * n, state, mode, shared, era, since, begin, until, site, t)
         race_instead = _load(memory + _FOUND) & 15 == UNINITIALIZED and found & 15 != UNINITIALIZED
         if found != 0 and (bad == 0 or race_instead):
             bad = 1
@@ -222,9 +209,6 @@ def _look(memory, address, nbytes, state, mode, era, since, begin, until, site, 
             _store(memory + _AT, n)
             _store(memory + _SIZE, size)
     return bad
-
-
-_look = register_jitable(_look)
 
 
 def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyped-def]
@@ -244,10 +228,10 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
         if k >= 0:
             start, end = _load(_load(memory + _STARTS) + 8 * k), _load(_load(memory + _ENDS) + 8 * k)
     if address + nbytes > end:
-        _noted(error, line, name, t, b, OUTSIDE, mode, 0, 4, address - start, nbytes, end - start, 0)
+        note(error, line, name, t, b, OUTSIDE, mode, 0, 4, address - start, nbytes, end - start, 0)
         return _load(memory + _SCRATCH)
     if address % alignment:
-        _noted(error, line, name, t, b, MISALIGNED_ADDRESS, mode, 0, 4, address - start, nbytes, end - start, alignment)
+        note(error, line, name, t, b, MISALIGNED_ADDRESS, mode, 0, 4, address - start, nbytes, end - start, alignment)
         return _load(memory + _SCRATCH)
     if _look(
         memory, address, nbytes, _load(memory + _STATE), mode, _load(place + 24), _load(place + 32),
@@ -255,7 +239,7 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
     ):  # fmt: skip
         size, found, at = _load(memory + _SIZE), _load(memory + _FOUND), _load(memory + _AT)
         count = 1 if region else 3
-        _noted(
+        note(
             error, line, name, t, b, found & 15, found >> 4, _load(memory + _STAMP_FOUND), count,
             at if region else at * size, size, end - start, 0,
         )  # fmt: skip
@@ -264,7 +248,7 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
 
 def _reach(context: Any, builder: Any, memory: Any, *access: Any) -> Any:
     """Return the address that an access may use, in generated code."""
-    return call(context, builder, _reached, [memory, *access])
+    return call(builder, _reached, [memory, *access])
 
 
 def _scratch(builder: Any, memory: Any) -> Any:
@@ -366,7 +350,7 @@ def _checked_bytes(
     memory, state, error = numbers
     where, how = given[:4], given[4:]
     site = builder.select(builder.icmp_signed("<", where[0], word(255)), where[0], word(255))
-    bad = call(context, builder, _look, [memory, address, nbytes, state, *how, site, where[2]])
+    bad = call(builder, _look, [memory, address, nbytes, state, *how, site, where[2]])
     with builder.if_then(builder.icmp_signed("!=", bad, word(0)), likely=False):
 
         def found(place: int) -> Any:
@@ -375,7 +359,7 @@ def _checked_bytes(
         code = found(_FOUND)
         parts = [word(len(index)), *index[:4], *[word(0)] * (4 - len(index))]
         other = builder.ashr(code, word(4))
-        call(context, builder, note, [error, *where, builder.and_(code, word(15)), other, found(_STAMP_FOUND), *parts])
+        call(builder, note, [error, *where, builder.and_(code, word(15)), other, found(_STAMP_FOUND), *parts])
 
 
 @intrinsic
@@ -421,6 +405,50 @@ def field(typingctx: Any, record: Any, memory: Any, state: Any, error: Any, span
         return args[0]
 
     return record(record, types.int64, state, error, span, numbers), codegen
+
+
+def _extents(context: Any, builder: Any, kind: Any, value: Any) -> list[tuple[Any, Any]]:
+    """Return the first address, and the one after the last, of each array or record in an argument."""
+    word = context.get_value_type(types.int64)
+    if isinstance(kind, types.BaseTuple):
+        parts = cgutils.unpack_tuple(builder, value)
+        return [each for k, v in zip(kind, parts, strict=True) for each in _extents(context, builder, k, v)]
+    if isinstance(kind, types.Record):
+        start = builder.ptrtoint(value, word)
+        return [(start, builder.add(start, word(kind.size)))]
+    if not isinstance(kind, types.Array):
+        return []
+    made = context.make_array(kind)(context, builder, value)
+    start = builder.ptrtoint(made.data, word)
+    end = builder.add(start, made.itemsize)
+    if kind.layout == "C":
+        end = builder.add(start, builder.mul(made.itemsize, made.nitems))
+    else:
+        sizes, strides = (cgutils.unpack_tuple(builder, each) for each in (made.shape, made.strides))
+        for n, stride in zip(sizes, strides, strict=True):
+            reach = builder.mul(builder.sub(n, word(1)), stride)
+            negative = builder.icmp_signed("<", reach, word(0))
+            start = builder.add(start, builder.select(negative, reach, word(0)))
+            end = builder.add(end, builder.select(negative, word(0), reach))
+    empty = builder.icmp_signed("==", made.nitems, word(0))
+    return [(start, builder.select(empty, start, end))]
+
+
+@intrinsic
+def overlap(typingctx: Any, first: Any, second: Any) -> Any:
+    """Return whether the memory of two arguments may overlap: the spans of their addresses do."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = cgutils.false_bit
+        a, b = (_extents(context, builder, k, v) for k, v in zip(signature.args, args, strict=True))
+        for begin, end in a:
+            for low, high in b:
+                both = [builder.icmp_unsigned("<", p, q) for p, q in ((begin, high), (low, end))]
+                full = [builder.icmp_unsigned("<", p, q) for p, q in ((begin, end), (low, high))]
+                found = builder.or_(found, builder.and_(builder.and_(*both), builder.and_(*full)))
+        return found
+
+    return types.boolean(first, second), codegen
 
 
 @register_jitable

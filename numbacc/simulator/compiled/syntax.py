@@ -144,16 +144,12 @@ class Rewriter(ast.NodeTransformer):
                 continue
             head = "iter" if isinstance(s, ast.For) else "test"
             out += self.ahead(getattr(s, head))
-            self.enter(s)
             for part in ("body", "orelse"):
                 if inner := getattr(s, part):
                     setattr(s, part, self.block(inner))
             setattr(s, head, self.visit(getattr(s, head)))
             out.append(s)
         return out
-
-    def enter(self, s: ast.If | ast.For | ast.While) -> None:
-        """Change a branch or a loop before its statements and its condition are rewritten."""
 
     def ahead(self, head: ast.expr) -> list[ast.stmt]:
         """Return the statements before a branch or a loop, given its condition or what it iterates over."""
