@@ -64,3 +64,45 @@ def scalars(x, y, seed, drawn, normals, words):
     for k in range(4):
         normals[4 * i + k] = four[k]
         words[4 * i + k] = device.philox_words(seed, i)[k]
+
+
+@cuda.jit(device=True)
+def begin_stage(x, at, tile, tiles, size):
+    """Begin the copies of a tile of 512 floats, by 128 threads; the last tile is not whole."""
+    k = cuda.threadIdx.x
+    if tile < tiles:
+        valid = min(max(4 * (size - 512 * tile - 4 * k), 0), 16)
+        device.cp_async_zfill(at + 16 * k, device.address_of(x) + 2048 * tile + 16 * k, valid)
+    device.cp_async_commit_group()
+
+
+@cuda.jit
+def pipeline(x, sums, mirrored, words):
+    """Tiles arrive in two buffers of dynamic shared memory, one while the block works on the other."""
+    static = cuda.shared.array(128, float32)
+    k, tiles = cuda.threadIdx.x, (x.size + 511) // 512
+    at, total = device.dynamic_shared(), float32(0)
+    begin_stage(x, at, 0, tiles, x.size)
+    for tile in range(tiles):
+        begin_stage(x, at + 2048 * ((tile + 1) % 2), tile + 1, tiles, x.size)
+        device.cp_async_wait_group(1)
+        cuda.syncthreads()
+        four = device.ld_shared_v4(at + 2048 * (tile % 2) + 16 * (127 - k))
+        device.st_global_v4(device.address_of(mirrored) + 2048 * tile + 16 * k, four)
+        one = device.ld_shared_b32(at + 2048 * (tile % 2) + 4 * k)
+        device.st_shared_b32(device.shared_address(static) + 4 * k, one)
+        total += static[k]
+        cuda.syncthreads()
+    device.cp_async(device.shared_address(static[4:]) - 16 + 4 * k, device.address_of(x) + 4 * k, 4)
+    device.cp_async_commit_group()
+    device.cp_async_wait_group(0)
+    sums[k] = total + static[k]
+    two = device.ld_global_v2(device.address_of(x) + 8 * k)
+    device.st_global_v2(device.address_of(words) + 8 * k, (two[1], two[0]))
+    if k < 8:
+        device.cp_async_rows(at + 16 * k, device.address_of(x) + 16 * k, 3, 128, 512)
+    device.cp_async_commit_group()
+    device.cp_async_wait_group(0)
+    cuda.syncthreads()
+    if k < 96:
+        device.st_global_b32(device.address_of(words) + 1024 + 4 * k, device.ld_shared_b32(at + 4 * k))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
-from compiled_device import BLOCKS, THREADS, applied_twice, collectives, scalars, totals
+from compiled_device import BLOCKS, THREADS, applied_twice, collectives, pipeline, scalars, totals
+from numba import cuda, float32
 from skips import skip_if
 
 import numbacc
 from numbacc import device
 from numbacc.base.dispatch import simulated
-from numbacc.errors import UnsupportedError
+from numbacc.errors import KernelError, UnsupportedError
 from numbacc.simulator.compiled.kernel import Kernel
 
 pytestmark = skip_if(simulated(), "not simulated")
@@ -71,12 +74,93 @@ def test_scalar_functions_and_random_numbers():
     np.testing.assert_array_equal(words, numbacc.asnumpy(generator().bits(256)))
 
 
+@pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
+def test_copies_and_accesses_by_address(checked):
+    n = 1500
+    x = np.arange(n, dtype=np.float32)
+    sums, mirrored, words = np.zeros(128, np.float32), np.full(1536, np.nan, np.float32), np.zeros(352, np.float32)
+    with numbacc.simulate(checked=checked):
+        pipeline[1, 128, 0, 4096](x, sums, mirrored, words)
+    padded = np.pad(x, (0, 36))
+    np.testing.assert_array_equal(mirrored, padded.reshape(3, 128, 4)[:, ::-1].ravel())
+    np.testing.assert_array_equal(sums, padded.reshape(3, 512)[:, :128].sum(0) + x[:128])
+    np.testing.assert_array_equal(words[:256], x[:256].reshape(128, 2)[:, ::-1].ravel())
+    np.testing.assert_array_equal(words[256:], np.concatenate([x[128 * k : 128 * k + 32] for k in range(3)]))
+
+
+@cuda.jit
+def wrong_copies(which, x, y):
+    s = cuda.shared.array(128, float32)
+    k = cuda.threadIdx.x
+    at, source = device.shared_address(s) + 16 * k, device.address_of(x) + 16 * k
+    if which == 0:  # nobody waits
+        device.cp_async(at, source, 16)
+        device.cp_async_commit_group()
+        cuda.syncthreads()
+        y[k] = s[k]
+    if which == 1:  # a wait for a group that has not ended
+        device.cp_async(at, source, 16)
+        device.cp_async_wait_group(0)
+        y[k] = s[4 * k]
+    if which == 2:  # the newest group is not waited for
+        device.cp_async(at, source, 16)
+        device.cp_async_commit_group()
+        device.cp_async(device.shared_address(s) + 4 * (k ^ 1), source, 4)
+        device.cp_async_commit_group()
+        device.cp_async_wait_group(1)
+        y[k] = device.ld_shared_v4(at)[0]
+    if which == 3:  # the copy may still write
+        device.cp_async(at, source, 16)
+        s[4 * k] = 1
+    if which == 4:  # no barrier
+        device.cp_async(at, source, 16)
+        device.cp_async_commit_group()
+        device.cp_async_wait_group(0)
+        y[k] = device.ld_shared_b32(device.shared_address(s) + 16 * (31 - k))
+    if which == 5:
+        device.cp_async(at + 16, source, 16)
+    if which == 6:
+        device.cp_async(at, source + 16, 16)
+    if which == 7:
+        y[k] = device.ld_global_v4(source - 8)[0]
+    if which == 8:
+        y[k] = device.ld_shared_v4(at + 4)[0]
+    if which == 9:
+        device.st_global_b32(device.address_of(y) + 4 * (k // 2), 1)
+    if which == 10:
+        y[k] = device.ld_shared_v4(at)[0]
+
+
+def test_wrong_copies_and_addresses():
+    text, first = inspect.getsourcelines(wrong_copies.py_func)
+    kernel = Kernel(wrong_copies, checked=True)
+    early = r"(reads|writes) s at element \d+ before the copy arrived that thread \(\d+, 0, 0\) began in line \d+: that"
+    wanted = (
+        early, early, early, early, "a race on element", "writes 16 bytes at byte 512 of s, which has 512",
+        "byte 512 of an allocation of 512", "before all memory|at an address that no array|not a multiple of 16",
+        "byte 4 of s, an address that is not a multiple of 16",
+        "a race on element 0 of y", "s, shared memory, is read",
+    )  # fmt: skip
+    for which, message in enumerate(wanted):
+        x, y = np.zeros(128, np.float32), np.zeros(32, np.float32)
+        with pytest.raises(KernelError, match=message) as raised:
+            kernel.launch((1, 1, 1), (32, 1, 1), 0, (which, x, y))
+        before = "".join(text[: raised.value.line - first])
+        assert before.rindex("    if which ==") == before.rindex(f"    if which == {which}:")
+    if not numbacc.has_gpu():  # an array that begins in the middle of an allocation
+        with pytest.raises(KernelError, match="not a multiple of 16"), numbacc.simulate(checked=True):
+            wrong_copies[1, 16](6, numbacc.cuda.to_device(np.zeros(200, np.float32))[1:], y)
+        with numbacc.simulate(checked=True):
+            wrong_copies[1, 16](6, numbacc.cuda.to_device(np.zeros(200, np.float32))[4:], y)
+            wrong_copies[1, 16](6, np.zeros(201, np.float32)[1:], y)  # a GPU copies it to the start of an allocation
+
+
 def test_functions_that_run_in_python_only():
     def kernel(y):
         shared = device.dynamic_shared()
-        device.cp_async(shared, device.address_of(y), 16)
+        device.mbarrier_init(shared, 1)
 
-    with pytest.raises(UnsupportedError, match=r"device\.dynamic_shared is not compiled for the CPU: .*@device\.jit"):
+    with pytest.raises(UnsupportedError, match=r"device\.mbarrier_init is not compiled for the CPU: .*@device\.jit"):
         Kernel(kernel).launch((1, 1, 1), (32, 1, 1), 0, (np.zeros(8),))
 
     def recursion(y):

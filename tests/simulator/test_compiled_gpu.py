@@ -10,7 +10,7 @@ import sys
 import compiled_calls as calls
 import numpy as np
 import pytest
-from compiled_device import BLOCKS, THREADS, collectives, scalars
+from compiled_device import BLOCKS, THREADS, collectives, pipeline, scalars
 from compiled_language import CASES
 from skips import skip_if
 
@@ -104,6 +104,12 @@ def test_libdevice():
     for row in (1, 2, 3, 6):  # fma, fadd_rd, selp and fmod are exact
         np.testing.assert_array_equal(here[row], there[row])
     np.testing.assert_allclose(here, there, rtol=1e-6, atol=1e-6)
+
+
+def test_copies_by_address():
+    x = np.random.default_rng(3).standard_normal(1500).astype(np.float32)
+    rest = np.zeros(128, np.float32), np.zeros(1536, np.float32), np.zeros(352, np.float32)
+    both(pipeline, (1, 128, 0, 4096), (x, *rest))
 
 
 def test_functions_of_device():

@@ -1,7 +1,7 @@
 """Loads and stores by address, and asynchronous copies (cp.async), of `numbacc.device` on a CPU.
 
 An address of shared memory has 32 bits. Here its upper 8 bits are the number of an array and the others the bytes from
-its start, so `_pointer` finds the memory. An address of global memory is one of the CPU's.
+its start, so `_shared` finds the memory. An address of global memory is one of the CPU's.
 
 A copy is made at once, which a GPU may do, too. In checked mode its bytes count as on the way until the thread waits
 for them: see `begin_copy` of `reached`.
@@ -147,26 +147,28 @@ def _integer(context: Any, builder: Any, value: Any, kind: Any) -> Any:
     return context.cast(builder, value, kind, types.int64)
 
 
-def _pointer(context: Any, builder: Any, place: Any, kind: Any, arrays: Any, array_kinds: Any) -> Any:
-    """Return the CPU's address for an address of shared memory; a small number if there is no such array."""
+def _shared(
+    context: Any, builder: Any, place: Any, kind: Any, arrays: Any, array_kinds: Any, nbytes: int, how: int
+) -> Any:
+    """Return the CPU's address that an access to shared memory may use."""
     word = context.get_value_type(types.int64)
-    place = _integer(context, builder, place, kind)
-    start = word(0)
+    place, start = _integer(context, builder, place, kind), word(0)
     for k, (each, of) in enumerate(zip(cgutils.unpack_tuple(builder, arrays), array_kinds, strict=True)):
         here = builder.icmp_unsigned("==", builder.lshr(place, word(_BITS)), word(k + 1))
         data = builder.ptrtoint(context.make_array(of)(context, builder, each).data, word)
         start = builder.select(here, data, start)
-    return builder.add(start, builder.and_(place, word((1 << _BITS) - 1)))
+    offset, memory = builder.and_(place, word((1 << _BITS) - 1)), _memory(builder)
+    if memory is None:
+        return builder.add(start, offset)
+    return call(builder, reached.in_array, [memory, start, offset, word(nbytes), word(nbytes), word(how)])
 
 
-def _allowed(context: Any, builder: Any, place: Any, nbytes: Any, alignment: int, how: int) -> Any:
-    """Return the address that an access may use: in checked mode, that of scratch memory after an error."""
-    memory = _memory(builder)
+def _global(context: Any, builder: Any, place: Any, nbytes: Any, alignment: int, how: int) -> Any:
+    """Return the address that an access to global memory may use."""
+    memory, word = _memory(builder), place.type
     if memory is None:
         return place
-    word = place.type
-    size = nbytes if hasattr(nbytes, "type") else word(nbytes)
-    return watching.reach(context, builder, memory, place, size, word(alignment), word(how))
+    return watching.reach(context, builder, memory, place, nbytes, word(alignment), word(how))
 
 
 def _of_kernel(define: Any) -> Any:
@@ -199,10 +201,12 @@ def _access(name: str) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kinds = signature.args
-        place = _integer(context, builder, args[0], kinds[0])
+        size, how = 4 * count, WRITE if stores else READ
         if shared:
-            place = _pointer(context, builder, args[0], kinds[0], args[-1], kinds[-1])
-        place = _allowed(context, builder, place, 4 * count, 4 * count, WRITE if stores else READ)
+            place = _shared(context, builder, args[0], kinds[0], args[-1], kinds[-1], size, how)
+        else:
+            place = _integer(context, builder, args[0], kinds[0])
+            place = _global(context, builder, place, place.type(size), size, how)
         word = context.get_value_type(types.uint32)
         pointers = [builder.inttoptr(builder.add(place, place.type(4 * k)), word.as_pointer()) for k in range(count)]
         if not stores:
@@ -229,15 +233,14 @@ def _access(name: str) -> Any:
     return _of_kernel(((load, load_shared), (store, store_shared))[stores][shared])
 
 
-def _begin(context: Any, builder: Any, shared: Any, source: Any, nbytes: int, valid: Any = None) -> None:
-    """Emit one copy. `valid`: how many bytes are read; the others become 0."""
+def _begin(context: Any, builder: Any, room: Any, source: Any, nbytes: int, valid: Any = None) -> None:
+    """Emit one copy, given the CPU's addresses. `valid`: how many bytes are read; the others become 0."""
     word, memory = source.type, _memory(builder)
-    room = _allowed(context, builder, shared, nbytes, nbytes, WRITE)
     byte = context.get_value_type(types.uint8).as_pointer()
     target = builder.inttoptr(room, byte)
 
     def copy(size: Any) -> None:
-        given = _allowed(context, builder, source, size, nbytes, READ)
+        given = _global(context, builder, source, size, nbytes, READ)
         cgutils.raw_memmove(builder, target, builder.inttoptr(given, byte), size, 1)
 
     if valid is None:
@@ -256,15 +259,20 @@ def _copy(name: str, *numbers: int) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kinds = signature.args
-        shared = _pointer(context, builder, args[0], kinds[0], args[-1], kinds[-1])
         source, *more = (_integer(context, builder, v, k) for v, k in zip(args[1:-1], kinds[1:-1], strict=True))
+
+        def room(offset: int, nbytes: int) -> Any:
+            to = builder.add(_integer(context, builder, args[0], kinds[0]), source.type(offset))
+            return _shared(context, builder, to, types.int64, args[-1], kinds[-1], nbytes, WRITE)
+
         if name == "cp_async_rows":
             count, step = numbers
             for k in range(count):
                 at = builder.add(source, builder.mul(more[0], source.type(k)))
-                _begin(context, builder, builder.add(shared, source.type(k * step)), at, 16)
+                _begin(context, builder, room(k * step, 16), at, 16)
         else:
-            _begin(context, builder, shared, source, *(numbers or (16,)), *more)
+            nbytes = numbers[0] if numbers else 16
+            _begin(context, builder, room(0, nbytes), source, nbytes, *more)
         return context.get_dummy_value()
 
     def plain(typingctx: Any, shared: Any, source: Any, arrays: Any) -> Any:

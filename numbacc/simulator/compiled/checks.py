@@ -805,6 +805,10 @@ def explain(
 _VERBS = defaultdict(lambda: "changes", {READ: "reads", OBSERVE: "reads", WRITE: "writes"})
 
 
+#: Accesses that are so many bytes after an allocation are unlikely to be meant for it.
+_FAR = 1 << 12
+
+
 def explained(kind: int, name: str, how: int, index: tuple[int, ...]) -> str:
     """Return what is wrong with an access.
 
@@ -821,4 +825,6 @@ def explained(kind: int, name: str, how: int, index: tuple[int, ...]) -> str:
         return f"{text} at byte {distance:,} of {memory}, an address that is not a multiple of {alignment}"
     if not size:
         return f"{text} before all memory of the launch"
+    if not name and distance >= size + _FAR:
+        return f"{text} at an address that no array of the launch has"
     return f"{text} at byte {distance:,} of {memory}" + (f", which has {size:,} bytes" if name else "")

@@ -81,6 +81,8 @@ class LaunchMemory:
         error: the array of errors.
     """
 
+    _queues: np.ndarray[Any, Any]
+
     def __init__(self, allocations: Mapping[int, Any], error: np.ndarray[Any, Any]):
         self._list([(start, start + each.nbytes) for start, each in list(allocations.items())], error)
 
@@ -250,6 +252,15 @@ def _look(memory, address, nbytes, state, mode, era, since, begin, until, site, 
     return bad
 
 
+def _origin(memory, region, start):  # type: ignore[no-untyped-def]
+    """Return the address that a GPU would align: of an array in global memory, the start of its allocation."""
+    if region and _load(region + 40) == 0:
+        k = _allocation_of(memory, start)
+        if k >= 0 and start < _load(_load(memory + _ENDS) + 8 * k):
+            return _load(_load(memory + _STARTS) + 8 * k)
+    return start
+
+
 def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyped-def]
     """Return the address that an access may use: the given one, or that of scratch memory if it is a mistake."""
     place = memory + _PLACE
@@ -269,7 +280,7 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
     if address + nbytes > end:
         note(error, line, name, t, b, OUTSIDE, mode, 0, 4, address - start, nbytes, end - start, 0)
         return _load(memory + _SCRATCH)
-    if (address - start) % alignment:
+    if (address - _origin(memory, region, start)) % alignment:
         note(error, line, name, t, b, MISALIGNED_ADDRESS, mode, 0, 4, address - start, nbytes, end - start, alignment)
         return _load(memory + _SCRATCH)
     if _look(
@@ -283,6 +294,17 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
             at if region else at * size, size, end - start, 0,
         )  # fmt: skip
     return address
+
+
+def in_array(memory, start, offset, nbytes, alignment, mode):  # type: ignore[no-untyped-def]
+    """Return the address that an access to a shared array may use, given the array's address and the bytes to it."""
+    region = _region_of(memory, start)
+    if region and offset + nbytes > _load(region + 8) - start:
+        place, size = memory + _PLACE, _load(region + 8) - start
+        line, t, b = _load(place), _load(place + 8), _load(place + 16)
+        note(_load(memory + _ERROR), line, _load(region + 48), t, b, OUTSIDE, mode, 0, 4, offset, nbytes, size, 0)
+        return _load(memory + _SCRATCH)
+    return _reached(memory, start + offset, nbytes, alignment, mode)
 
 
 # ---------------------------------------------------------------- asynchronous copies
