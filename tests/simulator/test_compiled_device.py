@@ -6,7 +6,7 @@ import inspect
 
 import numpy as np
 import pytest
-from compiled_device import BLOCKS, THREADS, applied_twice, collectives, pipeline, scalars, totals
+from compiled_device import BLOCKS, THREADS, applied_twice, collectives, matrices, pipeline, product, scalars, totals
 from numba import cuda, float32
 from skips import skip_if
 
@@ -153,6 +153,68 @@ def test_wrong_copies_and_addresses():
         with numbacc.simulate(checked=True):
             wrong_copies[1, 16](6, numbacc.cuda.to_device(np.zeros(200, np.float32))[4:], y)
             wrong_copies[1, 16](6, np.zeros(201, np.float32)[1:], y)  # a GPU copies it to the start of an allocation
+
+
+@pytest.mark.slow  # compiling takes seconds
+@pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
+def test_a_product_by_tensor_cores(checked):
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal((128, 64)).astype(np.float16) for _ in range(2))
+    c = np.full((128, 128), np.nan, np.float32)
+    with numbacc.simulate(checked=checked):
+        product[(2, 2), 128, 0, 16384](a, b, c)
+    np.testing.assert_allclose(c, a.astype(float) @ b.astype(float).T, atol=1e-4)
+
+
+def words_of(matrix, parts, per_word):
+    """Return the words that each lane has of a factor: `parts` words of a tile, from its rows of 16 or 8."""
+    lane, which = np.indices((32, parts))
+    half = matrix.shape[1] // 2
+    row = lane // 4 + (which % 2 * 8 if parts == 4 else 0)
+    column = lane % 4 * per_word + (which // 2 if parts == 4 else which) * half
+    chosen = matrix[row[..., None], column[..., None] + np.arange(per_word)]
+    return np.ascontiguousarray(chosen).view(np.uint32)[..., 0]
+
+
+def inputs_of_matrices():
+    rng, factors = np.random.default_rng(4), []
+    for dtype, depth in ((np.float16, 16), (numbacc.bfloat16, 16), (np.float32, 8), (np.int8, 32), (np.uint8, 32)):
+        pair = [rng.integers(0 if dtype == np.uint8 else -9, 100, (n, depth)).astype(dtype) for n in (16, 8)]
+        if dtype == np.float16:
+            pair[0][:3, :2] = 2.0**-24, -0.0  # subnormal
+        factors.append(pair)
+    per_word = [4 // np.dtype(pair[0].dtype).itemsize for pair in factors]
+    a = np.stack([words_of(pair[0], 4, n) for pair, n in zip(factors, per_word, strict=True)])
+    b = np.stack([words_of(pair[1], 2, n) for pair, n in zip(factors, per_word, strict=True)])
+    matrix = rng.integers(0, 1 << 32, (2, 32, 4), dtype=np.uint32)
+    out = np.zeros((3, 32, 4), np.float32), np.zeros((2, 32, 4), np.int32), matrix, np.zeros((4, 32, 8), np.uint32)
+    return factors, (a, b, *out)
+
+
+@pytest.mark.slow  # compiling takes seconds
+@pytest.mark.parametrize("checked", [False, True], ids=["unchecked", "checked"])
+def test_products_of_all_kinds(checked):
+    factors, arguments = inputs_of_matrices()
+    with numbacc.simulate(checked=checked):
+        matrices[1, 32](*arguments)
+    _, _, floats, integers, matrix, words = arguments
+    lane, k = np.indices((32, 4))
+    row, column = lane // 4 + k // 2 * 8, lane % 4 * 2 + k % 2
+    for n, (a, b) in enumerate(factors):
+        exact = (a.astype(float) @ b.astype(float).T)[row, column]
+        if n < 3:
+            np.testing.assert_allclose(floats[n], exact + 0.5, rtol=1e-5)
+        else:
+            np.testing.assert_array_equal(integers[n - 3], exact - 3)
+    rows = matrix.view(np.uint16).reshape(2, 4, 8, 8)
+    for turned, found in ((False, words[0]), (True, words[1])):
+        wanted = np.ascontiguousarray(rows.swapaxes(2, 3) if turned else rows).view(np.uint32).reshape(8, 32).T
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(words[2][:, :4], words[0][:, :4])
+    np.testing.assert_array_equal(words[3][:, :4], words[1][:, :4])
+    swapped = rows[0].reshape(16, 2, 8)[:, ::-1].reshape(4, 8, 8)  # neighbouring rows change places
+    wanted = np.ascontiguousarray(swapped.swapaxes(1, 2)).view(np.uint32).reshape(4, 32).T
+    np.testing.assert_array_equal(words[3][:, 4:], wanted)
 
 
 def test_functions_that_run_in_python_only():

@@ -1,7 +1,7 @@
 """Loads and stores by address, and asynchronous copies (cp.async), of `numbacc.device` on a CPU.
 
 An address of shared memory has 32 bits. Here its upper 8 bits are the number of an array and the others the bytes from
-its start, so `_shared` finds the memory. An address of global memory is one of the CPU's.
+its start, so `shared` finds the memory. An address of global memory is one of the CPU's.
 
 A copy is made at once, which a GPU may do, too. In checked mode its bytes count as on the way until the thread waits
 for them: see `begin_copy` of `reached`.
@@ -23,7 +23,7 @@ from .syntax import array_of, expression, statements
 from .variables import address
 from .watching import MEMORY, READ, WRITE
 
-__all__ = ["ADDRESSED", "DYNAMIC", "is_known", "rewritten", "with_arrays"]
+__all__ = ["ADDRESSED", "DYNAMIC", "is_known", "of_kernel", "rewritten", "shared", "with_arrays"]
 
 _MODULE = "numbacc.kernels.primitives.device.memory"
 #: The array of dynamic shared memory, and the name that stands for a tuple of all arrays with addresses.
@@ -147,7 +147,7 @@ def _integer(context: Any, builder: Any, value: Any, kind: Any) -> Any:
     return context.cast(builder, value, kind, types.int64)
 
 
-def _shared(
+def shared(
     context: Any, builder: Any, place: Any, kind: Any, arrays: Any, array_kinds: Any, nbytes: int, how: int
 ) -> Any:
     """Return the CPU's address that an access to shared memory may use."""
@@ -171,14 +171,14 @@ def _global(context: Any, builder: Any, place: Any, nbytes: Any, alignment: int,
     return watching.reach(context, builder, memory, place, nbytes, word(alignment), word(how))
 
 
-def _of_kernel(define: Any) -> Any:
+def of_kernel(define: Any) -> Any:
     """Return an intrinsic. Checked kernels record the place before each statement that calls one."""
     made = intrinsic(define)
     made._numbacc_of = define
     return made
 
 
-@_of_kernel
+@of_kernel
 def _shared_address(typingctx: Any, number: Any, root: Any, array: Any) -> Any:
     """Return the address of a view of a shared array, given the array's number."""
 
@@ -196,14 +196,14 @@ def _shared_address(typingctx: Any, number: Any, root: Any, array: Any) -> Any:
 
 def _access(name: str) -> Any:
     """Return the intrinsic for a load or a store of 32-bit words."""
-    stores, shared, count = name.startswith("st"), "shared" in name, _WORDS[name]
+    stores, in_block, count = name.startswith("st"), "shared" in name, _WORDS[name]
     words = types.uint32 if count == 1 else types.UniTuple(types.uint32, count)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kinds = signature.args
         size, how = 4 * count, WRITE if stores else READ
-        if shared:
-            place = _shared(context, builder, args[0], kinds[0], args[-1], kinds[-1], size, how)
+        if in_block:
+            place = shared(context, builder, args[0], kinds[0], args[-1], kinds[-1], size, how)
         else:
             place = _integer(context, builder, args[0], kinds[0])
             place = _global(context, builder, place, place.type(size), size, how)
@@ -230,7 +230,7 @@ def _access(name: str) -> Any:
     def store_shared(typingctx: Any, place: Any, values: Any, arrays: Any) -> Any:
         return types.void(place, values, arrays), codegen
 
-    return _of_kernel(((load, load_shared), (store, store_shared))[stores][shared])
+    return of_kernel(((load, load_shared), (store, store_shared))[stores][in_block])
 
 
 def _begin(context: Any, builder: Any, room: Any, source: Any, nbytes: int, valid: Any = None) -> None:
@@ -263,7 +263,7 @@ def _copy(name: str, *numbers: int) -> Any:
 
         def room(offset: int, nbytes: int) -> Any:
             to = builder.add(_integer(context, builder, args[0], kinds[0]), source.type(offset))
-            return _shared(context, builder, to, types.int64, args[-1], kinds[-1], nbytes, WRITE)
+            return shared(context, builder, to, types.int64, args[-1], kinds[-1], nbytes, WRITE)
 
         if name == "cp_async_rows":
             count, step = numbers
@@ -281,10 +281,10 @@ def _copy(name: str, *numbers: int) -> Any:
     def with_number(typingctx: Any, shared: Any, source: Any, more: Any, arrays: Any) -> Any:
         return types.void(shared, source, more, arrays), codegen
 
-    return _of_kernel(plain if name == "cp_async" else with_number)
+    return of_kernel(plain if name == "cp_async" else with_number)
 
 
-@_of_kernel
+@of_kernel
 def _commit(typingctx: Any) -> Any:
     """End a thread's group of copies."""
 
@@ -296,7 +296,7 @@ def _commit(typingctx: Any) -> Any:
     return types.void(), codegen
 
 
-@_of_kernel
+@of_kernel
 def _wait(typingctx: Any, pending: Any) -> Any:
     """Wait for all but some of a thread's groups."""
 

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from . import atomics, functions, half, warps
-from .by_address import is_known, rewritten
+from . import atomics, by_address, functions, half, matrices, warps
 from .intrinsics import is_opaque, is_scalar, mark, scalar_function
 from .loops import hide_trips
 from .source import Source, is_device, own, plain
@@ -530,8 +529,9 @@ class Normalize(ast.NodeTransformer):
         """Rewrite a call of a function that is not CUDA's."""
         func, line = node.func, node.lineno
         target = self.known(func)
-        if is_known(target):
-            return rewritten(self, node, target.__name__)
+        for each in (by_address, matrices):
+            if each.is_known(target):
+                return each.rewritten(self, node, target.__name__)
         if (how := mark(target, "numbacc_board")) is not None:
             return self.on_board(node, how)
         if is_device(target):
@@ -679,7 +679,7 @@ class Normalize(ast.NodeTransformer):
                 return True
             shadowed = isinstance(n, ast.Name) and n.id in local
             value = None if path or shadowed else inner.meaning(n)
-            if mark(value, "numbacc_board") is not None or is_known(value):
+            if mark(value, "numbacc_board") is not None or by_address.is_known(value) or matrices.is_known(value):
                 return True
             if is_device(value):
                 below, value_line = Source(value), getattr(n, "lineno", inner.line)
