@@ -24,7 +24,6 @@ from .kinds import Kinds, parts_of
 from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
 from .reached import unraveled
-from .sites import array_of
 from .source import Source
 from .stamps import ERRORS, UNINITIALIZED, call, check, data_address, integers, note
 from .syntax import (
@@ -33,6 +32,7 @@ from .syntax import (
     GRID_BARRIER,
     WARP_BARRIER,
     Rewriter,
+    array_of,
     called,
     duplicate,
     expression,

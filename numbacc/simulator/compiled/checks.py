@@ -20,13 +20,14 @@ from numba.extending import intrinsic
 from . import reached
 from .alignment import MISALIGNED, aligned, is_view, views
 from .analysis import Facts
+from .by_address import DYNAMIC
 from .half import as_dtype
 from .intrinsics import is_opaque
 from .kinds import Kinds, parts_of
 from .loops import STOPPED
 from .normalize import Normalize
 from .reached import WORDS
-from .sites import Sites, array_of, indices
+from .sites import Sites, indices
 from .source import Source
 from .stamps import (
     ALIASED,
@@ -41,6 +42,7 @@ from .stamps import (
     SITE,
     STAMP_ATOMIC,
     THREAD,
+    UNARRIVED,
     UNINITIALIZED,
     access,
     call,
@@ -53,7 +55,19 @@ from .stamps import (
     piece_of,
     stamps_of,
 )
-from .syntax import BARRIER, GRID_BARRIER, Rewriter, assignment, called, duplicate, expression, named, statements, walk
+from .syntax import (
+    BARRIER,
+    GRID_BARRIER,
+    Rewriter,
+    array_of,
+    assignment,
+    called,
+    duplicate,
+    expression,
+    named,
+    statements,
+    walk,
+)
 from .variables import address
 from .watching import ACQUIRE, ATOMIC, BOTH, EXCHANGE, MEMORY, OBSERVE, READ, WRITE
 
@@ -193,7 +207,7 @@ class Checks:
             whole = f"_nb_all_{n}" if grid else n
             shape = f"{whole}.shape"
             if pieces := self.pieces(n):
-                shape = f"{whole}.size * {self.normal.shared[n][1].itemsize // pieces}"
+                shape = f"{whole}.size * {self.normal.shared[n][1].itemsize} // {pieces}"
             out += statements(
                 f"""
                 _nb_wrote{own}_{n} = _nb_zeros({shape}, _nb_np.int64)
@@ -376,6 +390,8 @@ class AddressChecks(Checks):
 
     def pieces(self, array: str) -> int:
         """Return the bytes that have a stamp in an array of 16-byte elements, which holds numbers of any size."""
+        if array == DYNAMIC:  # nothing accesses fewer bytes by address
+            return 4
         return 2 if self.normal.shared[array][1].itemsize == 16 else super().pieces(array)
 
     def listed(self, line: int) -> list[ast.stmt]:
@@ -747,6 +763,14 @@ def explain(
     elif kind == UNINITIALIZED:
         beside = f" at element {element}" if index else ""
         text = f"{where}: {array}, shared memory, is read{beside} before it is written, in {thread}"
+    elif kind == UNARRIVED:
+        beside = f" at element {element}" if index else ""
+        site = (stamp >> SITE) & 255
+        line_of = f" in line {lines[site][1]}" if site < min(len(lines), 255) else ""
+        text = (
+            f"{where}: {thread} {_VERBS[other & 7]} {array}{beside} before the copy arrived that thread "
+            f"{place(stamp & THREAD, block)} began{line_of}: that thread must wait for it first, by cp_async_wait_group"
+        )
     elif kind == MISALIGNED:
         text = (
             f"{where}: an access to {other} bytes at element {element} of {array}, in {thread}, starts at an address "
@@ -781,6 +805,10 @@ def explain(
 _VERBS = defaultdict(lambda: "changes", {READ: "reads", OBSERVE: "reads", WRITE: "writes"})
 
 
+#: Accesses that are so many bytes after an allocation are unlikely to be meant for it.
+_FAR = 1 << 12
+
+
 def explained(kind: int, name: str, how: int, index: tuple[int, ...]) -> str:
     """Return what is wrong with an access.
 
@@ -797,4 +825,6 @@ def explained(kind: int, name: str, how: int, index: tuple[int, ...]) -> str:
         return f"{text} at byte {distance:,} of {memory}, an address that is not a multiple of {alignment}"
     if not size:
         return f"{text} before all memory of the launch"
+    if not name and distance >= size + _FAR:
+        return f"{text} at an address that no array of the launch has"
     return f"{text} at byte {distance:,} of {memory}" + (f", which has {size:,} bytes" if name else "")

@@ -34,6 +34,7 @@ from ...runtime import disk_cache, host_cache
 from . import arithmetic, half
 from .analysis import Facts
 from .arguments import offset
+from .by_address import with_arrays
 from .checks import AddressChecks, AliasedChecks, Checks, explain
 from .host import cores
 from .inference import infer
@@ -73,6 +74,7 @@ class _Compiled:
         converts: whether an argument is float16 or bfloat16, which compiled code takes as its bits.
         stamped: the arrays whose elements have stamps in checked mode.
         follows: whether checked mode follows accesses to some of the arguments by their addresses.
+        by_address: whether the kernel accesses memory by addresses, with functions of `numbacc.device`.
     """
 
     run: Callable[..., None]
@@ -85,6 +87,7 @@ class _Compiled:
     converts: bool
     stamped: list[int]
     follows: bool
+    by_address: bool
 
 
 class Kernel:
@@ -193,9 +196,12 @@ class Kernel:
             meter, workers = observe(accesses), 1
             meter.error = error
             shadows = (meter.header,)
-        if self.checked and self._memory:
-            memory, workers = LaunchMemory(self._memory(), error), 1
-            shadows = (*shadows, memory.address)
+        if self.checked and (self._memory or compiled.by_address):
+            if self._memory:
+                memory = LaunchMemory(self._memory(), error)
+            else:
+                memory = LaunchMemory.of_launch(arguments, given or arguments, error)
+            workers, shadows = 1, (*shadows, memory.address)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or cores()
         small = blocks * block[0] * block[1] * block[2] < _SMALL
@@ -318,7 +324,7 @@ class Kernel:
 
     @property
     def _checks(self) -> type[Checks]:
-        if self._memory:
+        if self._memory or self._normalized().by_address:
             return AddressChecks
         if self._aliased:
             return AliasedChecks
@@ -333,6 +339,9 @@ class Kernel:
             normal = Normalize(self.source, self._device, inlines=self.checked, options=self._options)
             self._body = normal.block(duplicate(self.source.body))
             free_numbers(self._body, normal.space)
+            self._body = with_arrays(self._body, normal.addressed) if normal.by_address else self._body
+            if normal.by_address and self.traced:
+                raise self.source.unsupported(self.source.line, "an access by address in a trace")
             self._normal = normal
         return self._normal
 
@@ -355,7 +364,8 @@ class Kernel:
         contiguous = all(kinds[k].layout == "C" for k in arrays)
         stamped = [k for k in arrays if has_stamps(kinds[k]) and not self._aliased]
         follows = self._aliased or (self.checked and not self.traced and any(map(is_followed, kinds)))
-        return _Compiled(run, dispatcher, checks, normal.grid, waits, arrays, contiguous, False, stamped, follows)
+        kept = normal.grid, waits, arrays, contiguous, False, stamped, follows, normal.by_address
+        return _Compiled(run, dispatcher, checks, *kept)
 
     def _run(
         self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]

@@ -15,7 +15,7 @@ each of its pieces. A piece has the bytes of the narrowest access so far.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,19 +24,30 @@ from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
 from . import watching
-from .arguments import placement
+from .arguments import offset, placement
 from .integers import call as _call
 from .integers import load as _load
 from .integers import store as _store
-from .stamps import MISALIGNED_ADDRESS, OUTSIDE, UNINITIALIZED, call, data_address, integers, note, touch
+from .stamps import (
+    MISALIGNED_ADDRESS,
+    ON_THE_WAY,
+    OUTSIDE,
+    SITE,
+    UNINITIALIZED,
+    call,
+    data_address,
+    integers,
+    note,
+    touch,
+)
 
 __all__ = ["WORDS", "LaunchMemory"]
 
 # The words of a launch's memory: see `LaunchMemory`.
 _COUNT, _STARTS, _ENDS, _SCRATCH, _ERROR, _PLACE, _REGIONS, _STAMPS, _FUNCTION, _STATE, _FIRST = (
-    0, 8, 16, 24, 32, 40, 96, 104, 112, 120, 160,
+    0, 8, 16, 24, 32, 40, 96, 104, 112, 120, 168,
 )  # fmt: skip
-_FOUND, _STAMP_FOUND, _AT, _SIZE = 128, 136, 144, 152
+_FOUND, _STAMP_FOUND, _AT, _SIZE, _COPIES = 128, 136, 144, 152, 160
 #: The bytes of an allocation's stamps: addresses of the writers and of the readers, and the bytes of a piece.
 _STAMP = 24
 #: The largest piece: no access is wider.
@@ -47,6 +58,11 @@ _REGION = 56
 _MOST_REGIONS = 64
 #: Scratch memory is wide enough for any access of a thread.
 _SCRATCH_BYTES = 256
+#: The words of a thread's asynchronous copies: the block's era, how many copies are on the way, how many groups have
+#: ended, and of each copy its address, bytes and group. Copies beyond the most count as arrived.
+_QUEUE, _MOST_COPIES, _MOST_THREADS = 3, 1 << 10, 1 << 10
+_SITES = 255 << SITE
+_QUEUE_BYTES = 8 * (_QUEUE + 3 * _MOST_COPIES)
 #: The 64-bit words of a launch's memory.
 WORDS = (_FIRST + _MOST_REGIONS * _REGION) // 8
 
@@ -65,6 +81,8 @@ class LaunchMemory:
         error: the array of errors.
     """
 
+    _queues: np.ndarray[Any, Any]
+
     def __init__(self, allocations: Mapping[int, Any], error: np.ndarray[Any, Any]):
         self._list([(start, start + each.nbytes) for start, each in list(allocations.items())], error)
 
@@ -75,14 +93,26 @@ class LaunchMemory:
         Args:
             everything: whether these are all arguments, not only records and arrays in tuples.
         """
-        spans: list[tuple[int, int]] = []
-        for begin, end in sorted(spans_of(arguments, everything)):
-            if spans and begin < spans[-1][1]:
-                spans[-1] = spans[-1][0], max(end, spans[-1][1])
-            else:
-                spans.append((begin, end))
         made = cls.__new__(cls)
-        made._list(spans, np.zeros(0, np.int64))
+        made._list(_united(spans_of(arguments, everything)), np.zeros(0, np.int64))
+        return made
+
+    @classmethod
+    def of_launch(cls, arguments: Any, given: Any, error: np.ndarray[Any, Any]) -> LaunchMemory:
+        """Return the memory of all arguments, for a kernel that loads and stores by address.
+
+        Args:
+            given: the arguments as the user passed them.
+        """
+        spans: list[tuple[int, int]] = []
+        for own, each in zip(given, arguments, strict=True):
+            for begin, end in spans_of([each], True):
+                start = begin - (offset(own, each) if isinstance(each, np.ndarray) else 0)
+                spans.append((start, end))
+        made = cls.__new__(cls)
+        made._list(_united(spans), error)
+        made._queues = np.zeros(_MOST_THREADS * _QUEUE_BYTES // 8, np.int64)  # untouched memory costs nothing
+        made.words[_COPIES // 8] = made._queues.ctypes.data
         return made
 
     def _list(self, spans: list[tuple[int, int]], error: np.ndarray[Any, Any]) -> None:
@@ -114,6 +144,17 @@ class LaunchMemory:
     @property
     def address(self) -> int:
         return int(self.words.ctypes.data)
+
+
+def _united(given: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans of memory, those that overlap as one."""
+    spans: list[tuple[int, int]] = []
+    for begin, end in sorted(given):
+        if spans and begin < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        else:
+            spans.append((begin, end))
+    return spans
 
 
 def spans_of(value: Any, inside: bool = False) -> Iterator[tuple[int, int]]:
@@ -211,6 +252,15 @@ def _look(memory, address, nbytes, state, mode, era, since, begin, until, site, 
     return bad
 
 
+def _origin(memory, region, start):  # type: ignore[no-untyped-def]
+    """Return the address that a GPU would align: of an array in global memory, the start of its allocation."""
+    if region and _load(region + 40) == 0:
+        k = _allocation_of(memory, start)
+        if k >= 0 and start < _load(_load(memory + _ENDS) + 8 * k):
+            return _load(_load(memory + _STARTS) + 8 * k)
+    return start
+
+
 def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyped-def]
     """Return the address that an access may use: the given one, or that of scratch memory if it is a mistake."""
     place = memory + _PLACE
@@ -230,7 +280,7 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
     if address + nbytes > end:
         note(error, line, name, t, b, OUTSIDE, mode, 0, 4, address - start, nbytes, end - start, 0)
         return _load(memory + _SCRATCH)
-    if address % alignment:
+    if (address - _origin(memory, region, start)) % alignment:
         note(error, line, name, t, b, MISALIGNED_ADDRESS, mode, 0, 4, address - start, nbytes, end - start, alignment)
         return _load(memory + _SCRATCH)
     if _look(
@@ -244,6 +294,87 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
             at if region else at * size, size, end - start, 0,
         )  # fmt: skip
     return address
+
+
+def in_array(memory, start, offset, nbytes, alignment, mode):  # type: ignore[no-untyped-def]
+    """Return the address that an access to a shared array may use, given the array's address and the bytes to it."""
+    region = _region_of(memory, start)
+    if region and offset + nbytes > _load(region + 8) - start:
+        place, size = memory + _PLACE, _load(region + 8) - start
+        line, t, b = _load(place), _load(place + 8), _load(place + 16)
+        note(_load(memory + _ERROR), line, _load(region + 48), t, b, OUTSIDE, mode, 0, 4, offset, nbytes, size, 0)
+        return _load(memory + _SCRATCH)
+    return _reached(memory, start + offset, nbytes, alignment, mode)
+
+
+# ---------------------------------------------------------------- asynchronous copies
+
+
+def _queue_of(memory):  # type: ignore[no-untyped-def]
+    """Return the address of the current thread's copies. A new block has none."""
+    place = memory + _PLACE
+    queue = _load(memory + _COPIES) + _QUEUE_BYTES * _load(place + 8)
+    if _load(queue) != _load(place + 40):
+        _store(queue, _load(place + 40))
+        _store(queue + 8, 0)
+        _store(queue + 16, 0)
+    return queue
+
+
+def _mark(memory, address, nbytes, arrived):  # type: ignore[no-untyped-def]
+    """Change the stamps of a copy's bytes: it begins, or it arrived and this thread has written them now."""
+    region = _region_of(memory, address)
+    if region == 0:
+        return 0
+    wrote, size, offset = _load(region + 24), _load(region + 16), address - _load(region)
+    place = memory + _PLACE
+    for n in range(offset // size, (offset + nbytes - 1) // size + 1):
+        stamp = _load(wrote + 8 * n)
+        if arrived:
+            _store(wrote + 8 * n, _load(place + 24) | stamp & _SITES | _load(place + 8))
+        else:
+            _store(wrote + 8 * n, stamp | ON_THE_WAY)
+    return 0
+
+
+def begin_copy(memory, address, nbytes):  # type: ignore[no-untyped-def]
+    """Record that a copy to some bytes of shared memory begins."""
+    if address == _load(memory + _SCRATCH):  # it was a mistake
+        return 0
+    queue = _queue_of(memory)
+    count = _load(queue + 8)
+    if count == _MOST_COPIES:
+        return 0
+    entry = queue + 8 * (_QUEUE + 3 * count)
+    _store(entry, address)
+    _store(entry + 8, nbytes)
+    _store(entry + 16, _load(queue + 16))
+    _store(queue + 8, count + 1)
+    _mark(memory, address, nbytes, 0)
+    return 0
+
+
+def end_group(memory):  # type: ignore[no-untyped-def]
+    """End the thread's group of copies."""
+    queue = _queue_of(memory)
+    _store(queue + 16, _load(queue + 16) + 1)
+    return 0
+
+
+def wait_group(memory, pending):  # type: ignore[no-untyped-def]
+    """Wait for all but the thread's newest groups: the bytes of the others have arrived."""
+    queue = _queue_of(memory)
+    kept, last = 0, _load(queue + 16) - pending
+    for k in range(_load(queue + 8)):
+        entry, to = queue + 8 * (_QUEUE + 3 * k), queue + 8 * (_QUEUE + 3 * kept)
+        if _load(entry + 16) < last:
+            _mark(memory, _load(entry), _load(entry + 8), 1)
+        else:
+            for word in range(3):
+                _store(to + 8 * word, _load(entry + 8 * word))
+            kept += 1
+    _store(queue + 8, kept)
+    return 0
 
 
 def _reach(context: Any, builder: Any, memory: Any, *access: Any) -> Any:

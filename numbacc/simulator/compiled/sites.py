@@ -27,6 +27,7 @@ from .syntax import (
     GRID_BARRIER,
     MEETINGS,
     SHAPE,
+    array_of,
     called,
     duplicate,
     expression,
@@ -42,20 +43,6 @@ _BLOCKS = {"_nb_bx": "_nb_Gx", "_nb_by": "_nb_Gy", "_nb_bz": "_nb_Gz"}
 _NEGATED = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 #: The largest number of counters for `injective`: one signature serves all kernels.
 _COUNTERS = 8
-
-
-def array_of(node: ast.AST) -> str:
-    """Return the name of the array that a view is made of; "" if it is not a view, or not one that can be followed."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Subscript):
-        return array_of(node.value)
-    if isinstance(node, ast.Attribute) and node.attr == "T":
-        return array_of(node.value)
-    func = getattr(node, "func", None)
-    if isinstance(func, ast.Attribute) and func.attr in ("reshape", "ravel", "transpose"):
-        return array_of(func.value)
-    return ""
 
 
 def indices(node: ast.Subscript) -> tuple[str, list[ast.expr]]:

@@ -25,6 +25,8 @@ OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
 OUTSIDE, MISALIGNED_ADDRESS = 8, 9
 #: The code of a launch that must follow accesses to its arguments by address, because they share memory.
 ALIASED = 10
+#: The code of an access to bytes that an asynchronous copy has not brought yet.
+UNARRIVED = 11
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
@@ -34,7 +36,8 @@ FOLLOWED = ERRORS
 OFFSETS = FOLLOWED + 1
 # The bits of a stamp: thread, flag, flag, access, era.
 THREAD, WARP, MANY, BLOCKS, SITE, ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
-STAMP_ATOMIC = MANY
+# The flags of a writer's stamp: it was an atomic operation; it was a copy that nobody has waited for.
+STAMP_ATOMIC, ON_THE_WAY = MANY, BLOCKS
 #: The bits of an era for the barriers of a block between two barriers of the grid.
 _COOPERATIVE_BITS = 18
 
@@ -166,6 +169,9 @@ def touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  #
     w = _load(wrote)
     found = 0
     stamps = True
+    if shared and w & ON_THE_WAY and start <= w < end:
+        _store(state + 8, w)
+        return UNARRIVED | mode << 4
     if since <= w < end:
         other = (w ^ me) & THREAD != 0 and (w >= era or (w ^ me) & WARP != 0)
         if other and not (mode >= ATOMIC and w & STAMP_ATOMIC):
