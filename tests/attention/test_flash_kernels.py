@@ -278,6 +278,8 @@ CASES = {
 FORWARD_CASES = {"wide": lambda: Case((1, 1, 1, 70, 130, 256), causal=True)}
 
 
+#: "alibi" has the features of these two, in fewer heads.
+@pytest.mark.too_long(lambda case: case.name in ("full", "alibi of whole positions"))
 @pytest.mark.sampled(98, simulated=2)
 @pytest.mark.parametrize("name", {**CASES, **FORWARD_CASES})
 def test_results_and_gradients(hopper, name):
