@@ -166,6 +166,11 @@ class Block:
         self._runners, self._work, self._points = runners, work, iter(points)
         self._waiting: list[ThreadRunner] = []
 
+    @property
+    def waiting(self) -> list[ThreadRunner]:
+        """The threads that wait at a barrier, of the block or of their warps."""
+        return self._waiting
+
     def run(self) -> None:
         """Run all threads to their ends."""
         waits = self.start()

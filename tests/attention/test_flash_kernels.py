@@ -281,6 +281,8 @@ CASES = {
 }  # fmt: skip
 
 
+#: "alibi" has the features of these two, in fewer heads.
+@pytest.mark.too_long(lambda case: case.name in ("full", "alibi of whole positions"))
 @pytest.mark.sampled(98, simulated=2)
 @pytest.mark.parametrize("name", CASES)
 def test_results_and_gradients(hopper, name):

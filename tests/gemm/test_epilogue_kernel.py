@@ -62,7 +62,7 @@ CASES = [
 ERRORS = {"float32": 1e-5, "bfloat16": 8e-3, "float16": 1e-3, "float8_e4m3fn": 0.07, "float8_e5m2": 0.14}
 
 
-@pytest.mark.sampled(99, simulated=4)
+@pytest.mark.sampled(99, simulated=2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}")
 def test_every_operand_and_result(kernel_place, monkeypatch, case):
     """Ragged sizes, both storage orders, batches that share a matrix or not; alpha and C; guarded results."""
@@ -71,6 +71,7 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
     turns = 1 if tile == (128, 256) or name == "float16" else 2
     pairs = 1 if tile == (64, 128) else 2  # pairs of blocks share B, also where the second has no rows
     monkeypatch.setattr(launch, "TILES", ((*tile, turns, pairs),))
+    monkeypatch.setattr(python_products, "library_is_faster", lambda *args: False)
     a, b = normal((*batch_a, m, k), name, 1), normal((*batch_b, k, n), name, 2)
     axes = lambda array: {"order": (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)}  # noqa: E731
     a_there = place.operand(a, **(axes(a) if a_down else {}))

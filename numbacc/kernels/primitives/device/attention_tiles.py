@@ -8,7 +8,7 @@ import numpy as np
 
 from ....base import _numba
 from ....base._numba import types
-from .block_state import block, global_bytes, together
+from .block_state import block, global_bytes, local, together
 from .emitting import Emitter, composed, generated, literal, ptx
 from .fragments import fragment_bits, fragment_floats, position, unliteral
 from .matrices import stmatrix_x4_xor
@@ -161,7 +161,7 @@ def map_tile(function: Any, fragments: Any, columns: Any, tiles: int, more: Any)
         tiles: number of tiles of 8 columns, a constant.
     """
     rows, places = [], 32 * np.arange(tiles)[:, None] + np.arange(8)
-    heads = [np.ascontiguousarray(block().read((int(at) + places).ravel(), "ld.shared")) for at in columns]
+    heads = [np.ascontiguousarray(block().read((local(at) + places).ravel(), "ld.shared")) for at in columns]
     for k in range(len(fragments[0])):
         row, column = position(k, tiles)
         numbers = [each[k] for each in fragments]
