@@ -265,6 +265,11 @@ CASES = {
     "relative": lambda: Case(
         (2, 1, 1, 70, 70, 64), score=relative, operands=[normal((1, 1, 70, 70), BF16), normal((2, 1, 1, 70), F16)]
     ),
+    "wide": lambda: Case((1, 2, 1, 70, 130, 256), causal=True, score=alibi, operands=[normal((1, 2, 1, 1))]),
+    "wide documents": lambda: Case(
+        (1, 1, 1, 150, 200, 256), F16, mask=same_document, has_map=True,
+        mask_operands=[documents(150, 2, 1), documents(200, 3, 2)],
+    ),
     "rows without keys": lambda: Case((1, 1, 1, 130, 200, 64), causal=True, shift=-40),
     "alibi": lambda: Case((1, 2, 1, 70, 200, 64), score=alibi, operands=[normal((1, 2, 1, 1))]),
     "documents": lambda: Case(
@@ -273,11 +278,6 @@ CASES = {
     ),
     "lengths": lambda: Case((2, 1, 1, 70, 150, 64), causal=True, right=1, lengths=([70, 30], [100, 150])),
     "very negative": lambda: Case((1, 1, 1, 64, 128, 64), F16, score=unchanged, low=2.0**20),
-    "wide": lambda: Case((1, 2, 1, 70, 130, 256), causal=True, score=alibi, operands=[normal((1, 2, 1, 1))]),
-    "wide documents": lambda: Case(
-        (1, 1, 1, 150, 200, 256), F16, mask=same_document, has_map=True,
-        mask_operands=[documents(150, 2, 1), documents(200, 3, 2)],
-    ),
 }  # fmt: skip
 
 
@@ -417,7 +417,7 @@ def test_machine_code_of_backward(dim):
 
 @COMPILED
 def test_machine_code_of_wide_backward():
-    """Each warpgroup has one product of scores and one of results; both have dQ. Weights stand before the wait for dP."""
+    """A warpgroup has a product of scores, one of results and dQ. Weights stand before the wait for dP."""
     text = code_of(plain(256, is_causal=True), "backward")
     if text is None:
         return
