@@ -31,6 +31,7 @@ def kernel_place(device_place, monkeypatch):
     if device_place.name not in ("gpu", "simulator"):
         skip("device")
     monkeypatch.setattr(python_products, "simulates_kernel", True)
+    monkeypatch.setattr(python_products, "library_is_faster", lambda product, card: False)
     gemm.cache_clear()
     yield device_place
     gemm.cache_clear()
@@ -58,6 +59,8 @@ CASES = [
     ((40, 80, 64), "bfloat16", (3,), (3,), False, False, (64, 64), ("bfloat16", "float32")),
     ((40, 80, 64), "bfloat16", (), (2,), True, False, (128, 64), ("float8_e5m2", "bfloat16")),
     ((80, 64, 144), "float8_e4m3fn", (), (), False, False, (64, 64), ("bfloat16", "float8_e4m3fn")),
+    ((130, 72, 136), "bfloat16", (), (), False, True, (64, 64, 1, 1, 0, 2), ("bfloat16", "float32")),
+    ((72, 72, 264), "float16", (2,), (), True, False, (64, 128, 1, 1, 0, 2), ("float16", "float8_e4m3fn")),
 ]
 ERRORS = {"float32": 1e-5, "bfloat16": 8e-3, "float16": 1e-3, "float8_e4m3fn": 0.07, "float8_e5m2": 0.14}
 
@@ -70,7 +73,7 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
     (m, n, k), name, batch_a, batch_b, a_down, b_down, tile, outs = case
     turns = 1 if tile == (128, 256) or name == "float16" else 2
     pairs = 1 if tile == (64, 128) else 2  # pairs of blocks share B, also where the second has no rows
-    monkeypatch.setattr(launch, "TILES", ((*tile, turns, pairs),))
+    monkeypatch.setattr(launch, "TILES", (tile if len(tile) > 2 else (*tile, turns, pairs),))
     a, b = normal((*batch_a, m, k), name, 1), normal((*batch_b, k, n), name, 2)
     axes = lambda array: {"order": (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)}  # noqa: E731
     a_there = place.operand(a, **(axes(a) if a_down else {}))
@@ -98,6 +101,43 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
     assert plan.info.algorithm.startswith(f"wgmma, tiles of {tile[0]} x {tile[1]}"), plan.info
     for each in (a_there, b_there):
         each.assert_untouched()
+
+
+@pytest.mark.sampled(99, simulated=3)
+@pytest.mark.parametrize(
+    "tile, a_down, b_down, batch",
+    [((128, 80), False, True, ()), ((64, 64), False, False, (2,)), ((64, 144, 1, 1, 1, 2), True, True, ())],
+    ids=str,
+)
+def test_transposed_tiles(kernel_place, monkeypatch, tile, a_down, b_down, batch):
+    """Rows of the result in parts of 64 and a rest; operands become columns. Misaligned results use another tile."""
+    place = kernel_place
+    tile = tile if len(tile) > 2 else (*tile, 1, 1, 1)
+    monkeypatch.setattr(launch, "TILES", (tile, (64, 64)))
+    for costs in launch.COSTS.values():
+        monkeypatch.setitem(costs, tile, (0.0, 0.0, 0.0))
+    a, b = normal((*batch, 149, 136), "bfloat16", 1), normal((*batch, 136, 152), "bfloat16", 2)
+    if a_down:
+        a = normal((*batch, 152, 136), "bfloat16", 1)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    axes = lambda array, down: {"order": (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)} if down else {}  # noqa: E731
+    a_there, b_there = place.operand(a, **axes(a, a_down)), place.operand(b, **axes(b, not b_down))
+    rows = normal((152,), "bfloat16", 3), normal((152,), "float16", 4), normal((152,), "float32", 5)
+    scalar = normal((1,), "float32", 6)
+    f = lambda x, p, q, r, s: max(x + p, q) * r + s  # noqa: E731
+    wide = [each.astype(np.float64) for each in (*rows, scalar)]
+    wanted = np.maximum(exact + wide[0], wide[1]) * wide[2] + wide[3]
+    given = {"epilogue": f, "operands": (*map(place.put, rows), place.put(scalar))}
+    for kind, moved in (("bfloat16", False), ("float16", False), ("bfloat16", True)):
+        margins = {"margins": ((0, 0),) * (len(batch) + 1) + ((2, 6),)} if moved else {}
+        out = place.empty(exact.shape, dtypes.dtype(kind), **margins)
+        plan = gemm.matmul.plan(a_there.view, b_there.view, out=out.view, **given)
+        begun = "wgmma, tiles of 64 x 64" if moved else f"wgmma, tiles of {tile[0]} x {tile[1]}, transposed"
+        assert plan.info.algorithm.startswith(begun), plan.info
+        found = plan(a_there.view, b_there.view, out=out.view, operands=given["operands"])
+        error = np.abs(place.get(found).astype(np.float64) - wanted).max()
+        assert error <= ERRORS[kind] * np.abs(wanted).max()
+        out.assert_written_only()
 
 
 def test_reductions_and_bytes(kernel_place, monkeypatch):
@@ -152,9 +192,9 @@ def test_the_choice_of_tiles_and_of_the_library(monkeypatch):
     row, column = launch.MatrixView(3, "bfloat16", 2, (0, 2)), launch.MatrixView(4, "float32", 4, (4, 0))
     whole = row._replace(steps=(1024, 2))
     best = {shape: launch.tiles_for(product(*shape), card)[0] for shape in ((4096, 4096, 4096), (8192, 8192, 512))}
-    assert best[4096, 4096, 4096] == (128, 256, 1, 1) and best[8192, 8192, 512] == (128, 192, 2, 1)
+    assert best[4096, 4096, 4096][:4] == (128, 256, 1, 1) and best[8192, 8192, 512][:3] == (128, 192, 2)
     for operands, fits in (((row, column), True), ((row, row), False), ((whole,), False)):
-        assert ((128, 192, 2, 1) in launch.tiles_for(product(512, 512, 512, operands), card)) == fits
+        assert (launch.Tile(128, 192, 2) in launch.tiles_for(product(512, 512, 512, operands), card)) == fits
     chosen = [launch.library_is_faster(product(*shape), card) for shape in ((777, 11008, 4096), (4096, 4096, 4096))]
     assert chosen == [True, False]
     assert launch.library_is_faster(product(777, 11008, 4096), card._replace(name="H200"))
