@@ -271,7 +271,7 @@ class EpiloguePlan(Plan[Result]):
         kinds = {
             (
                 each.tall << 16 | each.wide,
-                each.splits << 10 | each.transposed << 9 | each.turns << 4 | each.cluster,
+                each.transposed << 9 | each.turns << 4 | each.cluster,
             ): each
             for each in tiles
         }
@@ -531,7 +531,6 @@ class FusedKernel:
         self.backend, self.direct = self._launcher.backend, not simulated()
         tall, wide = order.kernel.tile
         how = ", alternating warpgroups" * (order.kernel.turns > 1) + ", transposed" * order.kernel.transposed
-        how += ", K split" * (order.kernel.splits > 1)
         self.algorithm = f"wgmma, tiles of {tall} x {wide}{how}, {order.kernel.stages} stages, {order.described}"
         self.ready, self.check = self._launcher.ready, self._launcher.check
 

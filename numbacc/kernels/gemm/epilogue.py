@@ -12,8 +12,9 @@ import numpy as np
 from ..primitives.device import fill_fragment, fragment_map, fragment_part, unroll
 from ..primitives.specialize import specialize
 from .operands import FORMATS, SUMS, TILES, inlined, loaded_at_once, reader
-from .results import store_box, store_direct, store_reduced, store_transposed
+from .results import store_box, store_direct, store_reduced
 from .spec import COLUMNS, GemmSpec
+from .transposed_results import store_transposed
 
 
 def finish(spec: GemmSpec) -> tuple[Any, Any]:
@@ -110,8 +111,11 @@ def _part(spec: GemmSpec, tiles: int, parts: int) -> tuple[Any, Any]:
         if reduces[number]:
             space[f"store_{number}"] = store_reduced(number, reduces[number])
         else:
-            by_engine = store_transposed(spec, dtype) if spec.transposed else store_box(spec, number, stored, dtype)
-            space[f"store_{number}"] = by_engine if uses_map else store_direct(number, dtype)
+            if spec.transposed:
+                stores = store_transposed(spec, dtype, tiles)
+            else:
+                stores = store_box(spec, number, stored, dtype) if uses_map else store_direct(number, dtype)
+            space[f"store_{number}"] = stores
         more = "outs, out_pitches, row, column, rows, columns"
         if uses_map:
             more += f", map_{stored}, staging, at, left, top, layer, thread, group, is_whole, earlier"

@@ -23,7 +23,7 @@ class Tile(NamedTuple):
 
     Attributes:
         tall, wide: its rows, and its columns of B.
-        turns, cluster, transposed, splits: as in `GemmSpec`.
+        turns, cluster, transposed: as in `GemmSpec`.
     """
 
     tall: int
@@ -31,7 +31,6 @@ class Tile(NamedTuple):
     turns: int = 1
     cluster: int = 1
     transposed: int = 0
-    splits: int = 1
 
 
 class Card(NamedTuple):
@@ -48,14 +47,12 @@ class Card(NamedTuple):
 
 TILES: tuple[Sequence[int], ...] = (
     (128, 256), (128, 256, 1, 2), (128, 192), (128, 192, 2), (128, 128, 2), (128, 128), (64, 256), (64, 128, 2),
-    (64, 128), (64, 64), (128, 160, 1, 1, 1), (128, 208, 1, 1, 1), (128, 240, 1, 1, 1), (64, 64, 1, 1, 0, 2),
-    (64, 128, 1, 1, 0, 2),
+    (64, 128), (64, 64), (128, 160, 1, 1, 1), (128, 200, 1, 1, 1), (128, 208, 1, 1, 1), (128, 240, 1, 1, 1),
 )  # fmt: skip
-#: Transposed tiles, and tiles whose K two warpgroups split, as measured on an H200.
-_NEW: dict[Sequence[int], tuple[float, float, float]] = {
-    (128, 160, 1, 1, 1): (0.468, 0.55, 6.1), (128, 208, 1, 1, 1): (0.569, 1.18, 6.5),
-    (128, 240, 1, 1, 1): (0.654, 1.62, 5.6), (64, 64, 1, 1, 0, 2): (0.16, 0.9, 7.0),
-    (64, 128, 1, 1, 0, 2): (0.22, 1.2, 7.0),
+#: Costs of transposed tiles on an H200, which stand for those on an H100, too.
+_TRANSPOSED: dict[Sequence[int], tuple[float, float, float]] = {
+    (128, 160, 1, 1, 1): (0.468, 0.55, 6.1), (128, 200, 1, 1, 1): (0.575, 1.18, 6.5),
+    (128, 208, 1, 1, 1): (0.569, 1.18, 6.5), (128, 240, 1, 1, 1): (0.654, 1.62, 5.6),
 }  # fmt: skip
 #: Card -> tile -> microseconds of a stage, of the rest of each tile, and of a launch, if all multiprocessors work. From
 #: the times of 42 products of bfloat16 with relu(x + b)² on each card. Its power limits the speed of large products.
@@ -64,15 +61,17 @@ COSTS: dict[str, dict[Sequence[int], tuple[float, float, float]]] = {
         (128, 256): (0.618, 2.85, 5.5), (128, 256, 1, 2): (0.6245, 2.4, 8.2), (128, 192): (0.513, 1.55, 5.5),
         (128, 192, 2): (0.485, 0.6, 9.0), (128, 128, 2): (0.405, 0.24, 7.2), (128, 128): (0.39, 0.66, 6.8),
         (64, 256): (0.375, 1.48, 7.1), (64, 128, 2): (0.299, 0.0, 6.7), (64, 128): (0.291, 0.0, 6.5),
-        (64, 64): (0.202, 0.1, 7.9), **_NEW,
+        (64, 64): (0.26, 0.1, 7.0), **_TRANSPOSED,
     },
     "H200": {
-        (128, 256): (0.675, 1.9, 5.6), (128, 256, 1, 2): (0.685, 2.03, 5.5), (128, 192): (0.539, 1.12, 6.2),
-        (128, 192, 2): (0.53, 0.0, 7.9), (128, 128, 2): (0.358, 0.0, 7.4), (128, 128): (0.378, 0.42, 6.4),
+        (128, 256): (0.675, 2.0, 5.6), (128, 256, 1, 2): (0.685, 2.03, 5.5), (128, 192): (0.53, 1.12, 6.2),
+        (128, 192, 2): (0.525, 0.0, 8.0), (128, 128, 2): (0.352, 0.0, 7.4), (128, 128): (0.378, 0.42, 6.4),
         (64, 256): (0.351, 1.39, 7.3), (64, 128, 2): (0.247, 0.42, 6.4), (64, 128): (0.249, 0.45, 6.2),
-        (64, 64): (0.228, 0.0, 6.2), **_NEW,
+        (64, 64): (0.24, 0.0, 6.6), **_TRANSPOSED,
     },
 }  # fmt: skip
+#: The most rows of a result for transposed tiles.
+_MOST_TRANSPOSED = 2048
 #: Microseconds more for a tile of 128 x 256 if the epilogue calls `math` while no other warpgroup multiplies.
 _HEAVY = 2.0
 #: The library's product in float32 and an elementwise kernel, for at most so many rows: microseconds of a call, of 1e9
@@ -166,7 +165,7 @@ def order_of(
 
 def _order(flat: KernelProduct, alignments: Sequence[int], device: int, card: Card, tile: Tile) -> TensorOrder | None:
     """Return the launch of a product with at most one dimension of its batch; None if the tile does not support it."""
-    tall, wide, turns, cluster, transposed, splits = tile
+    tall, wide, turns, cluster, transposed = tile
     outs = flat.outs
     if transposed:
         flat = _transposed(flat)
@@ -196,7 +195,7 @@ def _order(flat: KernelProduct, alignments: Sequence[int], device: int, card: Ca
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
         sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k, reduces=flat.reduces if any(reduces) else (),
-        cluster=cluster, transposed=bool(transposed), splits=splits,
+        cluster=cluster, transposed=bool(transposed),
     )  # fmt: skip
     depth = ROW // item
     maps = [
@@ -329,12 +328,12 @@ def library_is_faster(found: KernelProduct, card: Card) -> bool:
     sizes = 1.0, 1e-9 * count * m * n * k, 1e-6 * count * m * n, 1e-6 * count * (m * k + k * n)
     library = sum(part * size for part, size in zip(_LIBRARY[card.name], sizes, strict=True))
     own = _microseconds(flat, card, _tiles(flat, card)[0])
-    return math.isfinite(own) and library < 0.97 * own
+    return math.isfinite(own) and library < own
 
 
 def _microseconds(flat: KernelProduct, card: Card, tile: Tile) -> float:
     """Return the time that a product should take with a tile; infinity if the tile was not measured."""
-    length = 6 if tile.splits > 1 else 5 if tile.transposed else 4 if tile.cluster > 1 else 3 if tile.turns > 1 else 2
+    length = 5 if tile.transposed else 4 if tile.cluster > 1 else 3 if tile.turns > 1 else 2
     cost = COSTS[card.name].get(tuple(tile[:length]))
     if cost is None:
         return float("inf")
@@ -365,12 +364,16 @@ def _fits(flat: KernelProduct, tile: Tile) -> bool:
 
     Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns. No groups
     have pairs of blocks. A warpgroup with 128 x 192 sums has registers for few words of operands, and not for groups.
-    Stores of transposed results are of one result of 16 bits, whose operands are rows or scalars.
+    Stores of transposed results are of one result of 16 bits, whose operands are rows or scalars. With many rows they
+    gain nothing.
     """
     if tile.transposed:
         plain = flat.sums == 1 and flat.sizes < 0 and not any(flat.reduces) and flat.c is None and len(flat.outs) == 1
+        few = flat.shape[-2] <= _MOST_TRANSPOSED
         rows = not any(each.steps[-2] for each in (*flat.factors, *flat.operands))
-        return plain and rows and flat.outs[0].itemsize == 2
+        # wgmma is slow with odd multiples of 8 columns if columns of A are contiguous, the rows of its operand B.
+        fast = tile.wide % 16 == 0 or flat.a.steps[-1] == flat.a.itemsize
+        return plain and few and rows and fast and flat.outs[0].itemsize == 2
     operands = [*flat.factors, *([flat.c] if flat.c else []), *flat.operands]
     # A thread has 16 columns of a part, in one row of an operand or in two.
     words = sum(4 * each.itemsize * (2 if each.steps[-2] else 1) if each.steps[-1] else 2 for each in operands)
@@ -379,7 +382,6 @@ def _fits(flat: KernelProduct, tile: Tile) -> bool:
         (flat.sums == 1 or tile.wide % (2 * COLUMNS) == 0)
         and not (flat.by_k and tile.turns > 1)
         and not (flat.sizes >= 0 and tile.cluster > 1)
-        and (flat.sizes < 0 or tile.splits == 1)
         and (few or tile.turns == 1 or tile.tall * tile.wide <= 128 * 128)
     )
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from ..primitives.device import (
-    bar_sync,
     bar_warp_sync,
     cp_async_bulk_commit_group,
     cp_async_bulk_wait_group_read,
@@ -19,12 +18,11 @@ from ..primitives.device import (
     st_global_b32,
     st_global_part,
     st_shared_part_8bit,
-    stmatrix_x4_trans,
     stmatrix_x4_xor,
     tma_store,
 )
 from .operands import FORMATS, TILES, inlined
-from .spec import COLUMNS, PART, ROW, GemmSpec
+from .spec import COLUMNS, PART, GemmSpec
 
 
 def store_box(spec: GemmSpec, number: int, stored: int, dtype: str) -> Any:
@@ -110,36 +108,6 @@ def store_reduced(number: int, name: str) -> Any:
             st_global_b32(place, words[0])
         if first == 0 and width > 0 and rows > 8:
             st_global_b32(place + 8 * out_pitches[number], words[1])
-
-    return store
-
-
-def store_transposed(spec: GemmSpec, dtype: str) -> Any:
-    """Return the function that stores a part of 16-bit results transposed, by the copy engine.
-
-    Columns of the part are rows of 128 bytes in shared memory, 16 of them for each `stmatrix`.
-    """
-    pack, ALTERNATES, STEP = FORMATS[dtype][2], (spec.parts + (spec.rest > 0)) % 2 == 0, 16 * ROW
-
-    @inlined
-    def store(
-        k, values, outs, out_pitches, row, column, rows, columns, tensor_map, staging, at, left, top, layer, thread,
-        group, is_whole, earlier,
-    ):  # fmt: skip
-        place = earlier + k
-        slot = (place & 1) * PART
-        if thread == 0:
-            if ALTERNATES or place > 0:
-                cp_async_bulk_wait_group_read(1)
-            else:
-                cp_async_bulk_wait_group_read(0)
-        bar_sync(1 + group, 128)
-        stmatrix_x4_trans(at + slot, pack(values), STEP)
-        fence_proxy_async()
-        bar_sync(1 + group, 128)
-        if thread == 0:
-            tma_store(tensor_map, (top, left + COLUMNS * k, layer), staging + slot)
-            cp_async_bulk_commit_group()
 
     return store
 

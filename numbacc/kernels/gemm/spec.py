@@ -39,7 +39,6 @@ class _GemmFields(NamedTuple):
     reduces: tuple[str, ...] = ()
     cluster: int = 1
     transposed: bool = False
-    splits: int = 1
 
 
 class GemmSpec(_GemmFields, WarpgroupSpec):
@@ -64,9 +63,8 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
             for none.
         by_k: whether groups divide the sums over K instead: each has its own result, of its rows of Aᵀ and B.
         cluster: 2 if pairs of blocks compute two tiles, one below the other: each loads half of B for both. Else 1.
-        transposed: whether the result is stored transposed. A tile may then have any multiple of 16 columns, which are
+        transposed: whether the result is stored transposed. A tile may then have any multiple of 8 columns, which are
             rows of the result in memory.
-        splits: 2 if two warpgroups compute the same 64 rows, half of the stages each, and add their sums. Else 1.
     """
 
     __slots__ = ()
@@ -102,7 +100,7 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
     @property
     def groups(self) -> int:
         """Number of warpgroups that multiply; one more loads."""
-        return self.tile[0] // ROWS // self.halves * self.turns * self.splits
+        return self.tile[0] // ROWS // self.halves * self.turns
 
     @property
     def band(self) -> int:
@@ -116,7 +114,7 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
 
     @property
     def rest(self) -> int:
-        """Columns of results after these, if they are stored transposed: a multiple of 16."""
+        """Columns of results after these, if they are stored transposed: a multiple of 8."""
         return self.tile[1] // self.sums % COLUMNS
 
     @property
@@ -137,18 +135,12 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
     @property
     def staging_bytes(self) -> int:
         """Bytes of results on their way to memory: two parts for each warpgroup."""
-        return 2 * PART * self.groups // self.splits * any(is_mapped for _, is_mapped in self.outs)
-
-    @property
-    def sums_bytes(self) -> int:
-        """Bytes of the sums that one warpgroup passes to the other."""
-        return 4 * ROWS * self.tile[1] * (self.splits - 1)
+        return 2 * PART * self.groups * any(is_mapped for _, is_mapped in self.outs)
 
     @property
     def stages(self) -> int:
         """Number of stages that fit into shared memory."""
-        left = MOST_SHARED - self.staging_bytes - self.sums_bytes - 128 - self.sizes_bytes
-        return min(left // self.stage_bytes, 8) // self.splits * self.splits
+        return min((MOST_SHARED - self.staging_bytes - 128 - self.sizes_bytes) // self.stage_bytes, 8)
 
     @property
     def sizes_bytes(self) -> int:
@@ -157,6 +149,5 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory of a block: stages, results, sums, two mbarriers for each stage, sizes of groups."""
-        results = self.staging_bytes + self.sums_bytes
-        return self.stages * self.stage_bytes + results + 16 * self.stages + self.sizes_bytes
+        """Bytes of shared memory of a block: stages, results, two mbarriers for each stage, sizes of groups."""
+        return self.stages * self.stage_bytes + self.staging_bytes + 16 * self.stages + self.sizes_bytes

@@ -9,8 +9,6 @@ from ..primitives import device
 from .operands import inlined
 from .spec import COLUMNS, PART, ROW, ROWS, GemmSpec
 
-#: The barrier of the warpgroups that add their sums.
-SPLIT = 6
 _PRODUCTS = {
     "bfloat16": device.wgmma_bf16, "float16": device.wgmma_f16, "float8_e4m3fn": device.wgmma_e4m3,
     "float8_e5m2": device.wgmma_e5m2,
@@ -69,38 +67,6 @@ def releasing(CLUSTER: int) -> Any:
             device.mbarrier_arrive(empty)
 
     return release
-
-
-def adding(spec: GemmSpec) -> Any:
-    """Return added(sums, at, split, thread): the sums of both warpgroups that compute a tile, for the first of them.
-
-    `at` is the shared memory for the sums of the second one.
-    """
-    SUMS, SPLITS = spec.tile[1] // 2, spec.splits
-    puts = "".join(f"    put(at + {512 * k}, words[{k}:{k + 4}])\n" for k in range(0, SUMS, 4))
-    gets = "".join(f"    x{k} = floats(get(at + {512 * k}))\n" for k in range(0, SUMS, 4))
-    items = "".join(f"sums[{k}] + x{k // 4 * 4}[{k % 4}], " for k in range(SUMS))
-    space = {
-        "put": device.st_shared_v4, "get": device.ld_shared_v4, "floats": device.fragment_floats,
-        "bits": device.fragment_bits,
-    }  # fmt: skip
-    exec(
-        f"def give(sums, at):\n    words = bits(sums)\n{puts}\ndef take(sums, at):\n{gets}    return ({items})\n", space
-    )
-    give, take = inlined(space["give"]), inlined(space["take"])
-
-    @inlined
-    def added(sums, at, split, thread):
-        if SPLITS > 1:
-            if split == 1:
-                give(sums, at + 16 * thread)
-            device.bar_sync(SPLIT, 256)
-            if split == 0:
-                sums = take(sums, at + 16 * thread)
-            device.bar_sync(SPLIT, 256)  # until the memory may be written again
-        return sums
-
-    return added
 
 
 def clearing(spec: GemmSpec) -> Any:

@@ -15,9 +15,9 @@ import numpy as np
 from ...base._numba import cuda
 from ..primitives import device
 from .epilogue import finish
-from .operands import inlined, moving
+from .operands import moving
 from .spec import PART, ROW, ROWS, GemmSpec
-from .stages import adding, clearing, depth_of, loading, multiplying, releasing
+from .stages import clearing, depth_of, loading, multiplying, releasing
 from .tiles import tiles_of
 
 #: The first of two barriers of the warpgroups that alternate; those before it are the epilogue's.
@@ -32,22 +32,15 @@ def parameters(spec: GemmSpec) -> Sequence[tuple[str, Any]]:
 def make(spec: GemmSpec) -> Any:
     """Return the kernel."""
     STAGES, STAGE, DEPTH, WARPGROUPS = spec.stages, spec.stage_bytes, depth_of(spec), spec.groups
-    RESULTS, SUMS = STAGES * STAGE, STAGES * STAGE + spec.staging_bytes
-    BARRIERS = SUMS + spec.sums_bytes
+    RESULTS, BARRIERS = STAGES * STAGE, STAGES * STAGE + spec.staging_bytes
     GROUPED, BY_K, PARTS, HALVES = spec.is_grouped, spec.by_k, spec.parts, spec.halves
-    OUT_WIDE, TURNS, SKIPPED, SPLITS = spec.tile[1] // spec.sums, spec.turns, spec.turns - 1, spec.splits
-    TOGETHER, LAST = WARPGROUPS // TURNS // SPLITS, STAGES - SPLITS
-    CLUSTER, TALL, release = spec.cluster, spec.tile[0], releasing(spec.cluster)
-    TRANSPOSED = spec.transposed
+    OUT_WIDE, TOGETHER, TURNS, SKIPPED = spec.tile[1] // spec.sums, WARPGROUPS // spec.turns, spec.turns, spec.turns - 1
+    CLUSTER, TALL, TRANSPOSED, release = spec.cluster, spec.tile[0], spec.transposed, releasing(spec.cluster)
     FEW, MANY = 40, 232 if WARPGROUPS == 2 else 240
     keep, find, span, locate = tiles_of(spec)
     load, clear, (factors, zeros, multiplied, waited) = loading(spec), clearing(spec), multiplying(spec)
-    (begin, finish_rows), added = finish(spec), adding(spec)
+    begin, finish_rows = finish(spec)
     operands_at, outs_at = moving(len(spec.operands) or 1), moving(len(spec.outs))
-
-    @inlined
-    def steps_of(length):
-        return (length + DEPTH * SPLITS - 1) // (DEPTH * SPLITS) * SPLITS
 
     def kernel(
         map_a, map_b, map_0, map_1, map_2, operands, pitches, batches, numbers, outs, out_pitches, out_batches,
@@ -67,12 +60,10 @@ def make(spec: GemmSpec) -> Any:
             device.cluster_sync()
         else:
             cuda.syncthreads()
-        across, depth = (n + OUT_WIDE - 1) // OUT_WIDE, steps_of(k)
+        across, depth = (n + OUT_WIDE - 1) // OUT_WIDE, (k + DEPTH - 1) // DEPTH
         # Each warpgroup that multiplies skips the tiles of the other turn, and their stages.
         turn, share = (group // TOGETHER, group % TOGETHER) if group < WARPGROUPS else (0, 0)
-        split = turn if SPLITS > 1 else 0
-        turn -= split
-        stage, phase = (turn * depth + split) % STAGES, turn * depth // STAGES & 1
+        stage, phase = turn * depth % STAGES, turn * depth // STAGES & 1
         tile, nothing = np.int64(cuda.blockIdx.x // CLUSTER + turn * (cuda.gridDim.x // CLUSTER)), np.int64(0)
         place = find(tile, (nothing - (GROUPED or BY_K), nothing, nothing, nothing), m, across, count, sizes)
         if group == WARPGROUPS:
@@ -80,7 +71,7 @@ def make(spec: GemmSpec) -> Any:
             while thread == 0 and place[0] < count:
                 matrix, (start, rows, begin_k, length) = place[0], span(place, m, k)
                 top, left = locate(tile - place[1], rows, across)
-                for step in range(steps_of(length)):
+                for step in range((length + DEPTH - 1) // DEPTH):
                     at, done, along = shared + stage * STAGE, full + 8 * stage, begin_k + DEPTH * step
                     device.mbarrier_wait_parity(empty + 8 * stage, phase ^ 1)
                     line, layers = start + top + TALL * rank, (matrix * a_batches, matrix * b_batches)
@@ -94,10 +85,10 @@ def make(spec: GemmSpec) -> Any:
             a, b = factors(shared, share)
             staging = shared + RESULTS + group * 2 * PART
             # Where this thread's row of an 8 x 8 matrix goes in a part of a result, swizzled.
-            line, at_16 = 16 * (thread >> 5) + (lane & 15), lane >> 4
+            line, chunk = 16 * (thread >> 5) + (lane & 15), lane >> 4
             if TRANSPOSED:
-                line, at_16 = 8 * (lane >> 4) + (lane & 7), 2 * (thread >> 5) + ((lane >> 3) & 1)
-            at = staging + ROW * line + ((at_16 ^ (lane & 7)) << 4)
+                line, chunk = 8 * (lane >> 4) + (lane & 7), 2 * (thread >> 5) + ((lane >> 3) & 1)
+            at = staging + ROW * line + ((chunk ^ (lane & 7)) << 4)
             if TURNS > 1 and turn == 1:
                 device.bar_arrive(ORDER, 256)  # turn 0 begins
             top, left = locate(tile - place[1], span(place, m, k)[1], across)
@@ -114,7 +105,7 @@ def make(spec: GemmSpec) -> Any:
                 if TURNS > 1:  # until all stages of the other turn have arrived: their parity shows no more than that
                     device.bar_sync(ORDER + turn, 256)
                 sums, before = zeros(), -1
-                for step in range(0, steps_of(length), SPLITS):
+                for step in range((length + DEPTH - 1) // DEPTH):
                     device.mbarrier_wait_parity(full + 8 * stage, phase)
                     if BY_K and length - DEPTH * step < DEPTH:
                         clear(shared + stage * STAGE, length - DEPTH * step, thread, group, ORDER)
@@ -122,8 +113,8 @@ def make(spec: GemmSpec) -> Any:
                     sums = multiplied(sums, a + to, b + to)
                     release(empty + 8 * before, before >= 0, thread)
                     before = stage
-                    phase ^= stage >= LAST
-                    stage = stage - LAST if stage >= LAST else stage + SPLITS
+                    phase ^= stage == STAGES - 1
+                    stage = 0 if stage == STAGES - 1 else stage + 1
                 if TURNS > 1:
                     device.bar_arrive(ORDER + 1 - turn, 256)
                 # The next tile is found while the last products are computed.
@@ -132,9 +123,7 @@ def make(spec: GemmSpec) -> Any:
                 next_top, next_left = locate(tile - place[1], span(place, m, k)[1], across)
                 sums = waited(sums)
                 release(empty + 8 * before, before >= 0, thread)
-                first = added(sums[0], shared + SUMS, split, thread)
-                if split == 0:
-                    finish_rows(first, words, top, 0, *more)
+                finish_rows(sums[0], words, top, 0, *more)
                 if HALVES == 2:
                     words = begin(starts, pitches, top + ROWS, left, end, n, thread)
                     finish_rows(sums[-1], words, top + ROWS, PARTS, *more)
