@@ -51,7 +51,7 @@ TILES: tuple[Sequence[int], ...] = (
 )  # fmt: skip
 #: Costs of transposed tiles on an H200, which stand for those on an H100, too.
 _TRANSPOSED: dict[Sequence[int], tuple[float, float, float]] = {
-    (128, 160, 1, 1, 1): (0.468, 0.55, 6.1), (128, 200, 1, 1, 1): (0.575, 1.18, 6.5),
+    (128, 160, 1, 1, 1): (0.468, 0.55, 6.1), (128, 200, 1, 1, 1): (0.52, 1.1, 6.3),
     (128, 208, 1, 1, 1): (0.569, 1.18, 6.5), (128, 240, 1, 1, 1): (0.654, 1.62, 5.6),
 }  # fmt: skip
 #: Card -> tile -> microseconds of a stage, of the rest of each tile, and of a launch, if all multiprocessors work. From
@@ -77,7 +77,7 @@ _HEAVY = 2.0
 #: The library's product in float32 and an elementwise kernel, for at most so many rows: microseconds of a call, of 1e9
 #: multiplications, of 1e6 results, and of 1e6 elements of the matrices.
 _MOST_ROWS = 1024
-_LIBRARY = {"H100": (10.5, 1.324, 1.964, 0.692), "H200": (10.14, 1.682, 1.551, 0.461)}
+_LIBRARY = {"H100": (10.5, 1.324, 3.0, 0.692), "H200": (10.14, 1.682, 2.3, 0.461)}
 
 
 class MatrixView(NamedTuple):
