@@ -256,7 +256,8 @@ def _ld_shared_fragment(address: Any, count: Any, step: Any) -> Any:
 def ld_shared_fragment(address: int, count: int, step: int) -> tuple[Any, ...]:
     """Load `count` float32, a constant, that `st_shared_fragment` stored."""
     words = [word for k in range(count // 4) for word in ld_shared_v4(address + k * step)]
-    return fragment_floats(tuple(words))
+    found: tuple[Any, ...] = fragment_floats(tuple(words))
+    return found
 
 
 @composed
