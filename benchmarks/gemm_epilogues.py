@@ -26,6 +26,8 @@ GROUPED = ((8192, 8, 4096, 4096, True), (8192, 8, 4096, 4096, False), (4096, 64,
 FLOAT8 = ((4096, 4096, 4096), (8192, 8192, 8192), (2048, 11008, 4096))
 #: Results that are checked, by rows and columns.
 _FEW = 64
+#: The largest number of float8_e4m3fn.
+_MOST = 448.0
 
 
 def squared(x: float, bias: float) -> float:
@@ -107,7 +109,10 @@ def _right(out: Any, a: Any, b: Any, function: Callable[..., Any], *operands: An
     exact = wide(a[:_FEW]) @ wide(b[:, :_FEW])
     wanted = np.vectorize(function)(exact, *operands) if operands else np.vectorize(function)(exact)
     found = _part(out)
-    slack = 0.07 if out.dtype.itemsize == 1 else 0.01
+    slack = 0.01
+    if out.dtype.itemsize == 1:
+        slack = 0.07
+        wanted = np.clip(wanted, -_MOST, _MOST)  # larger results are saturated
     return bool(np.abs(found - wanted).max() <= slack * np.abs(wanted).max())
 
 
