@@ -149,6 +149,10 @@ def copy_kernel(mistake):
         y[t] = device.ld_shared_b32(shared + 16 * (t ^ 1))
         if mistake == "no mbarrier":
             device.mbarrier_arrive(shared + 4096)
+        if mistake == "no barrier":
+            if t == 0:
+                device.mbarrier_init(shared + 4096, 32)
+            device.mbarrier_arrive(shared + 4096)
         if mistake == "half a warp" and t < 16:
             device.ldmatrix_x4(shared + 16 * t, 1, 0)
         if mistake == "two instructions":
@@ -173,6 +177,11 @@ def copy_kernel(mistake):
         ("no wait", RuntimeError, "ld_shared_b32 reads shared memory before it has arrived: thread 1 copies it"),
         ("a group too few", RuntimeError, "before it has arrived: thread 1 copies it"),
         ("no mbarrier", RuntimeError, r"no mbarrier was initialized at dynamic_shared\(\) \+ 4096"),
+        (
+            "no barrier",
+            RuntimeError,
+            r"thread 1 uses the mbarrier at dynamic_shared\(\) \+ 4096 without a barrier after thread 0 has init",
+        ),
         (
             "half a warp",
             RuntimeError,
@@ -203,6 +212,7 @@ def test_a_deadlock_names_all_who_wait():
         t, shared = cuda.threadIdx.x, device.dynamic_shared()
         if t == 0:
             device.mbarrier_init(shared + 64, 1)
+        cuda.syncthreads()
         if t < 32:
             wait_in_a_function(shared + 64)
         elif t < 64:
@@ -216,8 +226,8 @@ def test_a_deadlock_names_all_who_wait():
     for said in (
         r"threads 0 to 31 wait at the mbarrier at dynamic_shared\(\) \+ 64 for phase 0 \(parity 0\) to complete: "
         r"1 of 1 arrivals and 0 bytes are missing \(line \d+ of wait_in_a_function\)",
-        rf"threads 32 to 63 wait at barrier 3 for 32 more of 64 threads \(line {line + 8} of run\)",
-        rf"threads 64 to 95 wait at cuda.syncthreads\(\) \(line {line + 9} of run\)",
+        rf"threads 32 to 63 wait at barrier 3 for 32 more of 64 threads \(line {line + 9} of run\)",
+        rf"threads 64 to 95 wait at cuda.syncthreads\(\) \(line {line + 10} of run\)",
     ):
         assert re.search(said, words), words
 

@@ -19,8 +19,11 @@ from skips import skip
 
 #: The tests that compute-sanitizer runs, a process each: all instructions, and small products and attention.
 PARTS = (
-    ["tests/device/test_device_copies.py", "tests/device/test_device_threads.py"],
-    ["tests/device/test_device_matrices.py", "tests/device/test_device_kernels.py::test_a_persistent_product"],
+    ["tests/device/test_device_copies.py"],
+    ["tests/device/test_device_threads.py"],
+    ["tests/device/test_device_matrices.py", "-k", "wgmma_of"],
+    ["tests/device/test_device_matrices.py", "-k", "not wgmma_of"],
+    ["tests/device/test_device_kernels.py", "-k", "persistent_product and not machine_code"],
     ["tests/gemm/test_epilogue_kernel.py", "-k", "operand or reductions or groups or gated"],
     ["tests/attention/test_flash_kernels.py", "-k", "results"],
 )

@@ -310,7 +310,7 @@ def clusters(tensor_map, out):
         total += device.ld_shared_b32(shared + 128 * k + 4 * t)
     out[2, cuda.blockIdx.x, t] = total
     device.cluster_sync()
-    # Each thread publishes its own word: racecheck does not follow a barrier and the arrival of another thread.
+    # Each thread publishes its own word: racecheck reports a race if it is another thread that arrives after a barrier.
     device.st_shared_cluster_b32(shared + 4096 + 4 * t, (rank + 3) % many, 9000 + 100 * rank + t)
     device.mbarrier_arrive_cluster(sent, (rank + 3) % many)
     device.mbarrier_wait_parity_cluster(sent, 0)

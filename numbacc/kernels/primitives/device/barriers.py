@@ -35,7 +35,8 @@ def mbarrier_init(mbarrier: int, count: int) -> None:
     """
     if int(mbarrier) % 8:
         raise ValueError(f"an mbarrier's address must be a multiple of 8, and {int(mbarrier)} is not")
-    block().mbarriers[local(mbarrier)] = Mbarrier(int(count), thread().thread_id)
+    state, made = block(), Mbarrier(int(count), thread().thread_id)
+    state.mbarriers[local(mbarrier)], made.made = made, state.barriers()
 
 
 @ptx("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;")

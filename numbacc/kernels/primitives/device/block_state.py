@@ -54,12 +54,14 @@ class Mbarrier:
     Attributes:
         phase: how many phases are complete.
         is_fenced: whether that thread has called `fence_mbarrier_init`.
+        made: `BlockState.barriers()` when it was initialized; None if other threads may use it.
         seen: the releases that arrivals from other blocks have published, as in `BlockState.seen`.
     """
 
     def __init__(self, count: int, thread: int = -1):
         self.count, self.left, self.nbytes, self.phase = count, count, 0, 0
         self.thread, self.is_fenced = thread, thread < 0
+        self.made: int | None = None
         self.seen: list[int] = []
         #: Copies of the current phase, as arrays of addresses: bytes to be delivered when the phase is observed.
         self.copies: list[tuple[BlockState, np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
@@ -333,12 +335,31 @@ class BlockState:
         found = self.mbarriers.get(int(address) & OFFSETS)
         if found is None:
             raise RuntimeError(f"no mbarrier was initialized at {offset_of(address)}")
+        if found.made is not None and not from_elsewhere:
+            self._check_known(found, address)
         if from_elsewhere and not found.is_fenced:
             raise RuntimeError(
                 f"the mbarrier at {offset_of(address)} need not be visible to the copy engine and to other blocks yet: "
                 f"thread {found.thread}, which has initialized it, calls fence_mbarrier_init()"
             )
         return found
+
+    def barriers(self) -> int:
+        """Return how many barriers of the block, of parts of it, or of its cluster have been passed."""
+        own = self.runner.barriers if self.runner is not None else 0
+        parts = sum(each.phase for each in self.named.values()) + sum(each.number for each in self.meetings.values())
+        return int(own + parts + self.together.phase)
+
+    def _check_known(self, barrier: Mbarrier, address: Any) -> None:
+        """Raise if another thread than the one that has initialized an mbarrier uses it without a barrier between."""
+        number = thread().thread_id
+        if self.barriers() != barrier.made:
+            barrier.made = None
+        elif number != barrier.thread:
+            raise RuntimeError(
+                f"thread {number} uses the mbarrier at {offset_of(address)} without a barrier after thread "
+                f"{barrier.thread} has initialized it: call cuda.syncthreads() between"
+            )
 
     def changed(self) -> None:
         for each in self.cluster:
