@@ -8,7 +8,8 @@ import math
 import numpy as np
 import pytest
 import scipy.special
-from operator_cases import VALUES, each_dtype, numpys, same
+from in_one import in_one
+from operator_cases import VALUES, numpys, same
 
 import numbacc
 from numbacc import elementwise as ew
@@ -55,8 +56,8 @@ def test_all_that_have_a_namesake_are_found():
         assert name in UFUNCS
 
 
-@each_dtype
 @pytest.mark.parametrize("ufunc", UFUNCS)
+@in_one("name", VALUES)
 def test_ufuncs(no_copies, device_place, name, ufunc):
     """The same values and dtype as on the host, or, of dtypes that only NumPy has an answer for, an error."""
     x, function = VALUES[name], UFUNCS[ufunc]
