@@ -112,20 +112,27 @@ def test_batches(name, device, unoptimized):
     batches = dict.fromkeys(((*every,), (0,), (len(given) - 1,)))
     axes = [tuple(0 if k in chosen else None for k in every) for chosen in batches]
 
-    def pulled(f, *t):
-        given = [[x if k in chosen else x[0] for k, x in enumerate(t)] for chosen in batches]
-        return [gradients(jax.vmap(f, a), here) for a, here in zip(axes, given, strict=True)]
+    def parts(*t):
+        return [[x if k in chosen else x[0] for k, x in enumerate(t)] for chosen in batches]
 
-    def slopes(f, *t):
-        """Return the gradients of each part of a batch."""
-        given = [[x if k in chosen else x[0] for k, x in enumerate(t)] for chosen in batches]
-        slope = jax.grad(lambda *t: jnp.sin(f(*t)).sum(), every)
-        return [jax.vmap(slope, a)(*here) for a, here in zip(axes, given, strict=True)]
+    def slopes(f):
+        """Return the function of the gradients of each part of a batch."""
+        return jax.grad(lambda *t: jnp.sin(f(*t)).sum(), every)
 
-    wanted = jax.jit(lambda *t: (pulled(case.theirs, *t), slopes(case.theirs, *t)))(*given)
-    found = jax.jit(lambda *t: pulled(case.ours, *t))(*given), slopes(case.ours, *given)
-    for one, other in zip(*map(jax.tree.leaves, (found, wanted)), strict=True):
-        close(one, other, ERRORS["float64"])
+    def pulled(*t):
+        return [gradients(jax.vmap(case.ours, a), here) for a, here in zip(axes, parts(*t), strict=True)]
+
+    # JAX's are computed part by part: one function is compiled for all three.
+    theirs = jax.jit(lambda slope, *t: (gradients(case.theirs, t, slope), slopes(case.theirs)(*t)))
+    for chosen, a, found, here in zip(batches, axes, jax.jit(pulled)(*given), parts(*given), strict=True):
+        slope = jnp.cos(jnp.arange(found[0].size, dtype=jnp.float64)).reshape(found[0].shape)
+        each = [theirs(slope[n], *(x[n] if k in chosen else x for k, x in enumerate(here))) for n in range(3)]
+        (y, *wanted), own = (jax.tree.map(lambda *t: jnp.stack(t), *group) for group in zip(*each, strict=True))
+        # Gradients of an array without a batch are added up.
+        wanted = [x if k in chosen else x.sum(0) for k, x in enumerate(wanted)]
+        made = (*found, *jax.vmap(slopes(case.ours), a)(*here))
+        for one, other in zip(made, (y, *wanted, *own), strict=True):
+            close(one, other, ERRORS["float64"])
 
 
 @pytest.mark.parametrize("device", DEVICES)

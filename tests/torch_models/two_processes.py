@@ -1,6 +1,6 @@
 """Train a model of numbacc's modules in two processes, and print whether it is as one process trains it.
 
-python two_processes.py ddp|fsdp FILE RANK
+python two_processes.py FILE RANK
 """
 
 import sys
@@ -29,8 +29,15 @@ def train(module, x, target):
     return [each.full_tensor() if hasattr(each, "full_tensor") else each for each in found]
 
 
-def main(how, file, rank):
+def main(file, rank):
     dist.init_process_group("gloo", store=dist.FileStore(file, 2), rank=rank, world_size=2)
+    for how in ("ddp", "fsdp"):
+        check(how, rank)
+        print(how, "as one process")
+    dist.destroy_process_group()
+
+
+def check(how, rank):
     x = torch.randn(16, 8, generator=torch.Generator().manual_seed(6))
     target = torch.arange(16) % 4
     wanted = train(model(), x, target)
@@ -45,9 +52,7 @@ def main(how, file, rank):
     found = train(module, x[rank::2], target[rank::2])
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-    dist.destroy_process_group()
-    print("as one process")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]))
