@@ -152,12 +152,14 @@ def shared(
 ) -> Any:
     """Return the CPU's address that an access to shared memory may use."""
     word = context.get_value_type(types.int64)
-    place, start = _integer(context, builder, place, kind), word(0)
+    place, start, memory = _integer(context, builder, place, kind), None, _memory(builder)
     for k, (each, of) in enumerate(zip(cgutils.unpack_tuple(builder, arrays), array_kinds, strict=True)):
         here = builder.icmp_unsigned("==", builder.lshr(place, word(_BITS)), word(k + 1))
         data = builder.ptrtoint(context.make_array(of)(context, builder, each).data, word)
+        if start is None:  # unchecked, an address without an array must not end the process
+            start = data if memory is None else word(0)
         start = builder.select(here, data, start)
-    offset, memory = builder.and_(place, word((1 << _BITS) - 1)), _memory(builder)
+    offset = builder.and_(place, word((1 << _BITS) - 1))
     if memory is None:
         return builder.add(start, offset)
     return call(builder, reached.in_array, [memory, start, offset, word(nbytes), word(nbytes), word(how)])
