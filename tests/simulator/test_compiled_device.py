@@ -116,6 +116,7 @@ def copies_of_a_grid(x, y):
         y[4 * i + j] = s[255 - (4 * k + j)]
 
 
+@pytest.mark.slow
 def test_copies_of_a_grid_that_synchronizes():
     before, y = np.arange(512, dtype=np.float32), np.zeros(512, np.float32)
     x = before.copy()

@@ -28,7 +28,7 @@ __all__ = ["ADDRESSED", "DYNAMIC", "OF_DYNAMIC", "PIECE", "is_known", "of_kernel
 _MODULE = "numbacc.kernels.primitives.device.memory"
 #: The array of dynamic shared memory, and the name that stands for a tuple of all arrays with addresses.
 DYNAMIC, ADDRESSED = "_nb_dynamic_shared", "_nb_addressed"
-#: What messages call dynamic shared memory, and the bytes of each of its stamps: no access has fewer.
+#: The name of dynamic shared memory in messages, and the bytes of each of its stamps: no access has fewer.
 OF_DYNAMIC, PIECE = "dynamic shared memory", 4
 #: The bits of an address of shared memory below the number of the array.
 _BITS = 24
