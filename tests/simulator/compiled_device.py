@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import cuda, float32, uint32
 
-from numbacc import device
+from numbacc import bfloat16, device
 
 BLOCKS, THREADS = 2, 128
 
@@ -165,3 +166,28 @@ def matrices(a, b, floats, integers, matrix, words):
     for k in range(8):
         words[0, t, k], words[1, t, k], words[3, t, k] = one[k], two[k], four[k]
         words[2, t, k % 4] = three[k % 4]
+
+
+def words_of(matrix, parts, per_word):
+    """Return the words that each lane has of a factor: `parts` words of a tile, from its rows of 16 or 8."""
+    lane, which = np.indices((32, parts))
+    half = matrix.shape[1] // 2
+    row = lane // 4 + (which % 2 * 8 if parts == 4 else 0)
+    column = lane % 4 * per_word + (which // 2 if parts == 4 else which) * half
+    chosen = matrix[row[..., None], column[..., None] + np.arange(per_word)]
+    return np.ascontiguousarray(chosen).view(np.uint32)[..., 0]
+
+
+def inputs_of_matrices():
+    rng, factors = np.random.default_rng(4), []
+    for dtype, depth in ((np.float16, 16), (bfloat16, 16), (np.float32, 8), (np.int8, 32), (np.uint8, 32)):
+        pair = [rng.integers(0 if dtype == np.uint8 else -9, 100, (n, depth)).astype(dtype) for n in (16, 8)]
+        if dtype == np.float16:
+            pair[0][:3, :2] = 2.0**-24, -0.0  # subnormal
+        factors.append(pair)
+    per_word = [4 // np.dtype(pair[0].dtype).itemsize for pair in factors]
+    a = np.stack([words_of(pair[0], 4, n) for pair, n in zip(factors, per_word, strict=True)])
+    b = np.stack([words_of(pair[1], 2, n) for pair, n in zip(factors, per_word, strict=True)])
+    matrix = rng.integers(0, 1 << 32, (2, 32, 4), dtype=np.uint32)
+    out = np.zeros((3, 32, 4), np.float32), np.zeros((2, 32, 4), np.int32), matrix, np.zeros((4, 32, 8), np.uint32)
+    return factors, (a, b, *out)

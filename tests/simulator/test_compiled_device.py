@@ -6,7 +6,18 @@ import inspect
 
 import numpy as np
 import pytest
-from compiled_device import BLOCKS, THREADS, applied_twice, collectives, matrices, pipeline, product, scalars, totals
+from compiled_device import (
+    BLOCKS,
+    THREADS,
+    applied_twice,
+    collectives,
+    inputs_of_matrices,
+    matrices,
+    pipeline,
+    product,
+    scalars,
+    totals,
+)
 from numba import cuda, float32
 from skips import skip_if
 
@@ -89,6 +100,33 @@ def test_copies_and_accesses_by_address(checked):
 
 
 @cuda.jit
+def copies_of_a_grid(x, y):
+    s = cuda.shared.array(256, float32)
+    grid, k, i = cuda.cg.this_grid(), cuda.threadIdx.x, cuda.grid(1)
+    if k % 2 == 0:
+        for both in range(2):
+            device.cp_async(device.shared_address(s) + 16 * (k + both), device.address_of(x) + 16 * (i + both), 16)
+    device.cp_async(device.dynamic_shared() + 16 * k, device.address_of(x) + 16 * ((i + 64) % 128), 16)
+    device.cp_async_commit_group()
+    device.cp_async_wait_group(0)
+    grid.sync()
+    device.st_global_v4(device.address_of(x) + 16 * i, device.ld_shared_v4(device.dynamic_shared() + 16 * (63 - k)))
+    grid.sync()
+    for j in range(4):
+        y[4 * i + j] = s[255 - (4 * k + j)]
+
+
+@pytest.mark.slow
+def test_copies_of_a_grid_that_synchronizes():
+    before, y = np.arange(512, dtype=np.float32), np.zeros(512, np.float32)
+    x = before.copy()
+    with numbacc.simulate(checked=True):
+        copies_of_a_grid[2, 64, 0, 1024](x, y)
+    np.testing.assert_array_equal(y.reshape(2, 256), before.reshape(2, 256)[:, ::-1])
+    np.testing.assert_array_equal(x.reshape(2, 64, 4), before.reshape(2, 64, 4)[::-1, ::-1])
+
+
+@cuda.jit
 def wrong_copies(which, x, y):
     s = cuda.shared.array(128, float32)
     k = cuda.threadIdx.x
@@ -129,6 +167,12 @@ def wrong_copies(which, x, y):
         device.st_global_b32(device.address_of(y) + 4 * (k // 2), 1)
     if which == 10:
         y[k] = device.ld_shared_v4(at)[0]
+    if which == 11:
+        device.st_shared_b32(device.dynamic_shared() + 4 * (k // 2 + 3), k)
+    if which == 12:
+        device.cp_async(device.dynamic_shared() + 16 * k, source, 16)
+        words = device.ldmatrix_x4(device.dynamic_shared() + 16 * (31 - k), 1, 0)
+        y[k] = words[0]
 
 
 def test_wrong_copies_and_addresses():
@@ -139,12 +183,13 @@ def test_wrong_copies_and_addresses():
         early, early, early, early, "a race on element", "writes 16 bytes at byte 512 of s, which has 512",
         "byte 512 of an allocation of 512", "before all memory|at an address that no array|not a multiple of 16",
         "byte 4 of s, an address that is not a multiple of 16",
-        "a race on element 0 of y", "s, shared memory, is read",
+        "a race on element 0 of y", "s, shared memory, is read", "a race on byte 12 of dynamic shared memory",
+        r"reads dynamic shared memory at byte \d+ before the copy arrived",
     )  # fmt: skip
     for which, message in enumerate(wanted):
         x, y = np.zeros(128, np.float32), np.zeros(32, np.float32)
         with pytest.raises(KernelError, match=message) as raised:
-            kernel.launch((1, 1, 1), (32, 1, 1), 0, (which, x, y))
+            kernel.launch((1, 1, 1), (32, 1, 1), 1024, (which, x, y))
         before = "".join(text[: raised.value.line - first])
         assert before.rindex("    if which ==") == before.rindex(f"    if which == {which}:")
     if not numbacc.has_gpu():  # an array that begins in the middle of an allocation
@@ -164,31 +209,6 @@ def test_a_product_by_tensor_cores(checked):
     with numbacc.simulate(checked=checked):
         product[(2, 2), 128, 0, 16384](a, b, c)
     np.testing.assert_allclose(c, a.astype(float) @ b.astype(float).T, atol=1e-4)
-
-
-def words_of(matrix, parts, per_word):
-    """Return the words that each lane has of a factor: `parts` words of a tile, from its rows of 16 or 8."""
-    lane, which = np.indices((32, parts))
-    half = matrix.shape[1] // 2
-    row = lane // 4 + (which % 2 * 8 if parts == 4 else 0)
-    column = lane % 4 * per_word + (which // 2 if parts == 4 else which) * half
-    chosen = matrix[row[..., None], column[..., None] + np.arange(per_word)]
-    return np.ascontiguousarray(chosen).view(np.uint32)[..., 0]
-
-
-def inputs_of_matrices():
-    rng, factors = np.random.default_rng(4), []
-    for dtype, depth in ((np.float16, 16), (numbacc.bfloat16, 16), (np.float32, 8), (np.int8, 32), (np.uint8, 32)):
-        pair = [rng.integers(0 if dtype == np.uint8 else -9, 100, (n, depth)).astype(dtype) for n in (16, 8)]
-        if dtype == np.float16:
-            pair[0][:3, :2] = 2.0**-24, -0.0  # subnormal
-        factors.append(pair)
-    per_word = [4 // np.dtype(pair[0].dtype).itemsize for pair in factors]
-    a = np.stack([words_of(pair[0], 4, n) for pair, n in zip(factors, per_word, strict=True)])
-    b = np.stack([words_of(pair[1], 2, n) for pair, n in zip(factors, per_word, strict=True)])
-    matrix = rng.integers(0, 1 << 32, (2, 32, 4), dtype=np.uint32)
-    out = np.zeros((3, 32, 4), np.float32), np.zeros((2, 32, 4), np.int32), matrix, np.zeros((4, 32, 8), np.uint32)
-    return factors, (a, b, *out)
 
 
 @pytest.mark.slow  # compiling takes seconds
@@ -218,6 +238,9 @@ def test_products_of_all_kinds(checked):
 
 
 def test_functions_that_run_in_python_only():
+    with pytest.raises(UnsupportedError, match="an access by address in a trace"), numbacc.trace():
+        wrong_copies[1, 32](0, np.zeros(128, np.float32), np.zeros(32, np.float32))
+
     def kernel(y):
         shared = device.dynamic_shared()
         device.mbarrier_init(shared, 1)

@@ -10,10 +10,9 @@ import sys
 import compiled_calls as calls
 import numpy as np
 import pytest
-from compiled_device import BLOCKS, THREADS, collectives, matrices, pipeline, product, scalars
+from compiled_device import BLOCKS, THREADS, collectives, inputs_of_matrices, matrices, pipeline, product, scalars
 from compiled_language import CASES
 from skips import skip_if
-from test_compiled_device import inputs_of_matrices
 
 import numbacc
 from benchmarks.simulate_kernels import USUAL

@@ -23,11 +23,13 @@ from .syntax import array_of, expression, statements
 from .variables import address
 from .watching import MEMORY, READ, WRITE
 
-__all__ = ["ADDRESSED", "DYNAMIC", "is_known", "of_kernel", "rewritten", "shared", "with_arrays"]
+__all__ = ["ADDRESSED", "DYNAMIC", "OF_DYNAMIC", "PIECE", "is_known", "of_kernel", "rewritten", "shared", "with_arrays"]
 
 _MODULE = "numbacc.kernels.primitives.device.memory"
 #: The array of dynamic shared memory, and the name that stands for a tuple of all arrays with addresses.
 DYNAMIC, ADDRESSED = "_nb_dynamic_shared", "_nb_addressed"
+#: The name of dynamic shared memory in messages, and the bytes of each of its stamps: no access has fewer.
+OF_DYNAMIC, PIECE = "dynamic shared memory", 4
 #: The bits of an address of shared memory below the number of the array.
 _BITS = 24
 #: Loads and stores: the 32-bit words that each accesses.
@@ -62,7 +64,7 @@ def rewritten(normal: Any, node: ast.Call, name: str) -> Any:
     if name == "dynamic_shared":
         normal.shared[DYNAMIC] = (0,), np.dtype(np.uint8)
         normal.space[f"_nb_dtype_{DYNAMIC}"] = np.dtype(np.uint8)
-        normal.written[DYNAMIC] = "dynamic shared memory"
+        normal.written[DYNAMIC] = OF_DYNAMIC
         return expression(f"_nb_np.uint32({_number(normal, DYNAMIC) << _BITS})", line)
     if name in ("address_of", "shared_address"):
         (given,) = normal.positional(node, "array")
@@ -152,12 +154,14 @@ def shared(
 ) -> Any:
     """Return the CPU's address that an access to shared memory may use."""
     word = context.get_value_type(types.int64)
-    place, start = _integer(context, builder, place, kind), word(0)
+    place, start, memory = _integer(context, builder, place, kind), None, _memory(builder)
     for k, (each, of) in enumerate(zip(cgutils.unpack_tuple(builder, arrays), array_kinds, strict=True)):
         here = builder.icmp_unsigned("==", builder.lshr(place, word(_BITS)), word(k + 1))
         data = builder.ptrtoint(context.make_array(of)(context, builder, each).data, word)
+        if start is None:  # unchecked, an address without an array must not end the process
+            start = data if memory is None else word(0)
         start = builder.select(here, data, start)
-    offset, memory = builder.and_(place, word((1 << _BITS) - 1)), _memory(builder)
+    offset = builder.and_(place, word((1 << _BITS) - 1))
     if memory is None:
         return builder.add(start, offset)
     return call(builder, reached.in_array, [memory, start, offset, word(nbytes), word(nbytes), word(how)])

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from . import reached
 from .alignment import MISALIGNED, aligned, is_view, views
 from .analysis import Facts
-from .by_address import DYNAMIC
+from .by_address import DYNAMIC, OF_DYNAMIC, PIECE
 from .half import as_dtype
 from .intrinsics import is_opaque
 from .kinds import Kinds, parts_of
@@ -390,8 +390,8 @@ class AddressChecks(Checks):
 
     def pieces(self, array: str) -> int:
         """Return the bytes that have a stamp in an array of 16-byte elements, which holds numbers of any size."""
-        if array == DYNAMIC:  # nothing accesses fewer bytes by address
-            return 4
+        if array == DYNAMIC:
+            return PIECE
         return 2 if self.normal.shared[array][1].itemsize == 16 else super().pieces(array)
 
     def listed(self, line: int) -> list[ast.stmt]:
@@ -746,6 +746,7 @@ def explain(
     at = place(b, grid)
     thread = f"thread {place(t, block)} of block {at}"
     array = arrays[name] if 0 <= name < len(arrays) else ""
+    element = f"byte {PIECE * index[0]}" if array == OF_DYNAMIC and len(index) == 1 else f"element {element}"
     if kind in (OUTSIDE, MISALIGNED_ADDRESS):
         text = f"{where}: {explained(kind, array, other, index)}, in {thread}"
         return {"message": text, "file": file, "line": line, "block": at, "thread": place(t, block)}
@@ -759,12 +760,12 @@ def explain(
         )
         return {"message": text, "file": file, "line": line, "block": at, "thread": None}
     if kind == OUT:
-        text = f"{where}: index {element} is out of bounds of axis {other} of {array}, in {thread}"
+        text = f"{where}: index {element.split(' ', 1)[1]} is out of bounds of axis {other} of {array}, in {thread}"
     elif kind == UNINITIALIZED:
-        beside = f" at element {element}" if index else ""
+        beside = f" at {element}" if index else ""
         text = f"{where}: {array}, shared memory, is read{beside} before it is written, in {thread}"
     elif kind == UNARRIVED:
-        beside = f" at element {element}" if index else ""
+        beside = f" at {element}" if index else ""
         site = (stamp >> SITE) & 255
         line_of = f" in line {lines[site][1]}" if site < min(len(lines), 255) else ""
         text = (
@@ -773,11 +774,11 @@ def explain(
         )
     elif kind == MISALIGNED:
         text = (
-            f"{where}: an access to {other} bytes at element {element} of {array}, in {thread}, starts at an address "
+            f"{where}: an access to {other} bytes at {element} of {array}, in {thread}, starts at an address "
             f"that is not a multiple of {other}: a GPU raises an error there. Make the view begin at such a multiple"
         )
     else:
-        subject = f"element {element} of {array}" if index else array
+        subject = f"{element} of {array}" if index else array
         if not array:  # of a kernel whose arguments hold addresses
             begin, nbytes, size = index
             subject = f"{nbytes} byte{'s' * (nbytes != 1)} from byte {begin:,} of an allocation of {size:,} bytes"

@@ -13,6 +13,7 @@ from numba.core.registry import cpu_target
 
 from .matrices import repeated
 from .normalize import BLOCK_VOTES, Normalize
+from .short_cuts import load_without_scipy
 from .syntax import CONTEXT, EXCHANGE, RAISE, called, duplicate, expression, function, meets, statements
 
 
@@ -64,6 +65,7 @@ def infer(
     # Constant indices become part of the code, so that slices of tuples have types.
     rewrites.rewrite_registry.apply("before-inference", SimpleNamespace(func_ir=ir, typemap=None, calltypes=None))
     typing, target = cpu_target.typing_context, cpu_target.target_context
+    load_without_scipy()
     typing.refresh()
     target.refresh()
     given = (*arguments, *[types.int64] * len(CONTEXT))

@@ -211,6 +211,7 @@ def load(count: int, step: int, transposed: int, toggles: int) -> Any:
             at, thread = (context.cast(builder, args[k], kinds[k], types.intp) for k in (1, 2))
             lane = builder.and_(thread, word(31))
             first, of_row, of_column = builder.sub(at, lane), builder.lshr(lane, word(2)), builder.and_(lane, word(3))
+            slots = context.make_array(kinds[0])(context, builder, args[0]).nitems
             rows = [of_row]
             if transposed:
                 rows = [builder.add(builder.shl(of_column, word(1)), word(k)) for k in range(2)]
@@ -220,6 +221,7 @@ def load(count: int, step: int, transposed: int, toggles: int) -> Any:
                     value = part(0)
                     for low, row in enumerate(rows):
                         owner = builder.add(first, builder.add(row, word(8 * matrix)))
+                        owner = builder.select(builder.icmp_signed("<", owner, slots), owner, at)
                         place = builder.load(_item(context, builder, kinds[0], args[0], owner))
                         place = (builder.xor if toggles else builder.add)(place, word(k * step))
                         start = by_address.shared(context, builder, place, types.int64, args[3], kinds[3], 16, READ)

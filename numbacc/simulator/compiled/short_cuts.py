@@ -13,7 +13,9 @@ Numba is unchanged.
 * The search for single assignments in blocks that do not name the variable.
 * Memory of LLVM's pass managers, which llvmlite does not free.
 * Events of the lock around LLVM's functions, which only Numba's own profiling reads.
-* The import of SciPy when Numba's array functions are loaded. Linear algebra imports it when it is compiled.
+
+`load_without_scipy` skips the import of SciPy when Numba's array functions are loaded. Linear algebra imports it when
+it is compiled.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from numba.core.utils import order_by_target_specificity
 
 from ...base.replacing import settling, single_assignment, with_attributes
 
-__all__ = ["short_cuts"]
+__all__ = ["load_without_scipy", "short_cuts"]
 
 #: Versions of Numba whose functions are replaced. With others, kernels are the same, but take longer to compile.
 _KNOWN = ("0.68.",)
@@ -69,13 +71,13 @@ def short_cuts() -> Iterator[None]:
         *_single_assignment,
     )
     with global_compiler_lock, with_attributes(changes):
-        _load_without_scipy()
         yield
 
 
-def _load_without_scipy() -> None:
+def load_without_scipy() -> None:
     """Import Numba's array functions. They import SciPy to see whether it is installed, which takes 0.2 s."""
-    if "numba.np.arraymath" in sys.modules or importlib.util.find_spec("scipy") is None:
+    known = numba.__version__.startswith(_KNOWN)
+    if not known or "numba.np.arraymath" in sys.modules or importlib.util.find_spec("scipy") is None:
         return
     from numba.np import linalg
 
