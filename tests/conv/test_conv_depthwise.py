@@ -254,7 +254,10 @@ def test_accesses_of_several_columns(place, direction, dtype, window):
     geometry = {"taps": taps, "stride": stride, "padding": padding, "dilation": dilation}
     images = {"forward": ("x", "out"), "backward_data": ("dy", "out"), "backward_filter": ("x", "dy")}[direction]
     case = deep(direction, "NCHW", dtype=dtype, lengths=(5, columns), batch=2, channels=3, **geometry)
-    for before, after in ((0, 0), (2, 2), (1, 3), (0, 4), (4, 0), (0, 1)):
+    ways = [(0, 0), (2, 2), (1, 3), (0, 4), (4, 0), (0, 1)]
+    if place.is_slow:  # each way with every second window
+        ways = ways[[*ACCESSES].index(window) % 2 :: 2]
+    for before, after in ways:
         where = {"margins": ((0, 0), (0, 0), (0, 0), (before, after))}
         for names in (images, images[:1]):
             check(place, case, dict.fromkeys(names, where))
