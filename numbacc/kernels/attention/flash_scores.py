@@ -75,7 +75,8 @@ def scoring(spec: FlashSpec, is_partial: bool) -> Any:
             lines.append("    visible = visible & (key - query <= whole(ahead))")
         if spec.has_bits:
             row, column = order.split(", ")
-            lines.append(f"    word = {'words[1] if column >= 64 else words[0]'.replace('column', column)}")
+            second = f"{row} >= 16" if spec.tiles else f"{column} >= 64"
+            lines.append(f"    word = words[1] if {second} else words[0]")
             lines.append(f"    visible = visible & (word & (whole(1) << whole({bit_of(row, column)})) != 0)")
     loads, elements = loads_of(spec, is_partial, space)
     lines += loads
@@ -118,9 +119,9 @@ def loads_of(spec: FlashSpec, is_partial: bool, space: dict[str, Any]) -> tuple[
 def bit_of(row: str, column: str) -> str:
     """Return the number of a score's bit in a thread's word, as text; rows and columns count from the thread's first.
 
-    A word is for 64 columns of a tile: 8 tiles of 8 columns, and four numbers of a thread in each.
+    A word is for 16 rows of a warp and 64 columns: 8 tiles of 8 columns, and four numbers of a thread in each.
     """
-    return f"4 * ({column} % 64 // 8) + 2 * ({row} // 8) + {column} % 2"
+    return f"4 * ({column} % 64 // 8) + 2 * ({row} % 16 // 8) + {column} % 2"
 
 
 def tiles_of(spec: FlashSpec, size: int) -> Any:
