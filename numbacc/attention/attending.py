@@ -161,8 +161,8 @@ def forward(
 
     float32 and float64 run unfused: `gemm` computes the matrix products, and numbacc's kernels run between them. 16-bit
     floats run in cuDNN's fused kernels if these support the call, else in numbacc's flash kernels, and else unfused.
-    Calls with score functions and most mask functions run in flash kernels. `forward.plan(...).info` shows the backend, "cudnn", "kernel" or
-    "cublasLt+kernel", and the workspace.
+    Calls with score functions and most mask functions run in flash kernels. `forward.plan(...).info` shows the backend,
+    "cudnn", "kernel" or "cublasLt+kernel", and the workspace.
 
     Example:
         >>> q, k = np.zeros((1, 1, 2, 4)), np.zeros((1, 1, 3, 4))
