@@ -163,9 +163,10 @@ def test_wide_heads_by_warps(warp_place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["hopper_place", "warp_place"])
-def test_a_call_in_the_simulator(request, place):
-    case = small(batch=1, heads=1, groups=2, queries=70, keys=130, width=64, value_width=40, dtype=BFLOAT16)
+@pytest.mark.parametrize(("place", "width"), [("hopper_place", 64), ("warp_place", 72)])
+def test_a_call_in_the_simulator(request, place, width):
+    """Tiles of the kernels with mma.sync have 32 keys or queries there: half a word of the mask's bits."""
+    case = small(batch=1, heads=1, groups=2, queries=70, keys=130, width=width, value_width=40, dtype=BFLOAT16)
     call = Scored(request.getfixturevalue(place), case, mask=attention.CausalSlidingWindow(130))
     call.case = case._replace(mask="causal")
     call.check()
