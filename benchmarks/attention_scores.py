@@ -19,7 +19,7 @@ from .harness import RESOLUTION, Report, gpu_ms
 SHAPE = (4, 32, 4096, 128)
 #: What ours may take of a peer's time, at most: forward and backward.
 _FLEX, _CUDNN = {False: 1 / 1.3, True: 1 / 1.2}, {False: 1 / 0.93, True: 1 / 0.7}
-#: The same of cuDNN's time, by mma.sync. Nothing is promised for gradients.
+#: What the kernels with mma.sync may take of cuDNN's time, at most. Nothing is promised for gradients.
 _WARPS = {False: 1 / 0.5}
 _CAP = 20.0
 
