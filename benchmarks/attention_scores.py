@@ -15,8 +15,10 @@ from numbacc import attention
 from . import peers
 from .harness import RESOLUTION, Report, gpu_ms
 
-#: Batch, heads, length and elements of what is measured.
+#: Batch, heads, length and head dimension of the promised figures.
 SHAPE = (4, 32, 4096, 128)
+#: Shapes with other head dimensions, without bounds.
+OTHER_SHAPES = ((4, 32, 4096, 64), (4, 16, 4096, 256))
 #: What ours may take of a peer's time, at most: forward and backward.
 _FLEX, _CUDNN = {False: 1 / 1.3, True: 1 / 1.2}, {False: 1 / 0.93, True: 1 / 0.7}
 #: What the kernels with mma.sync may take of cuDNN's time, at most. Nothing is promised for gradients.
@@ -34,6 +36,7 @@ class Scores(NamedTuple):
         peer: "flex" or "cuDNN".
         left: the part of all scores that the mask leaves.
         by_warps: whether the kernels with mma.sync compute ours, as on GPUs without wgmma.
+        shape: batch, heads, length and elements.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Scores(NamedTuple):
     peer: str
     left: float
     by_warps: bool = False
+    shape: tuple[int, int, int, int] = SHAPE
 
 
 def _all(torch: Any) -> list[Scores]:
@@ -68,7 +72,7 @@ def _all(torch: Any) -> list[Scores]:
     def causal(b: Any, h: Any, i: Any, j: Any) -> Any:
         return i >= j
 
-    found = [
+    promised = [
         Scores("causal", {"score": unchanged, "mask": "causal"}, None, causal, "cuDNN", 0.5),
         Scores("full", {"score": unchanged}, None, None, "cuDNN", 1.0),
         Scores("soft-cap, causal", {"score": capped, "mask": "causal"},
@@ -79,12 +83,13 @@ def _all(torch: Any) -> list[Scores]:
         Scores("documents, causal", {"mask": same}, None,
                lambda b, h, i, j: (documents[i] == documents[j]) & (i >= j), "flex", float(seen.mean())),
     ]  # fmt: skip
-    return found + [each._replace(name=f"{each.name}, mma.sync", by_warps=True) for each in found[:2]]
+    others = [each._replace(shape=shape) for shape in OTHER_SHAPES for each in (promised[0], promised[2])]
+    return promised + others + [each._replace(name=f"{each.name}, mma.sync", by_warps=True) for each in promised[:2]]
 
 
 def _name(found: Scores, is_backward: bool, peer: str) -> str:
     direction = "backward" if is_backward else "forward"
-    return f"score functions, {direction} {'x'.join(map(str, SHAPE))} {found.name}, over {peer}"
+    return f"score functions, {direction} {'x'.join(map(str, found.shape))} {found.name}, over {peer}"
 
 
 def _exact(torch: Any, found: Scores, arrays: list[Any], do: Any) -> list[Any]:
@@ -123,9 +128,9 @@ def run(report: Report, *, quick: bool = False) -> None:
 
 
 def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: bool) -> None:
-    batch, heads, length, width = SHAPE
+    batch, heads, length, width = found.shape
     torch.manual_seed(0)
-    q, k, v, do = (torch.randn(SHAPE, device="cuda", dtype=torch.bfloat16) for _ in range(4))
+    q, k, v, do = (torch.randn(found.shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
     arrays = [numbacc.from_dlpack(each) for each in (q, k, v)]
     dy = numbacc.from_dlpack(do)
     forward: Callable[..., Any] = partial(attention.forward, **found.options, return_stats=True)
@@ -171,6 +176,8 @@ def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: boo
             bounds = _FLEX if peer == found.peer == "flex" else None
             if peer == "cuDNN":
                 bounds = _WARPS if found.by_warps else _CUDNN
+            if found.shape != SHAPE:
+                bounds = None
             ratio = times["ours"] / times[peer]
             right = error <= 1e-2
             aim = {} if bounds is None or is_backward not in bounds else {

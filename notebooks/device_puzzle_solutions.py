@@ -99,6 +99,7 @@ def persistent_loop(x, y):
 def cluster_sum(x, y):
     t, shared, rank = cuda.threadIdx.x, device.dynamic_shared(), device.cluster_ctarank()
     total = device.block_reduce(add, x[cuda.grid(1)])
+    device.cluster_sync()  # all blocks have started
     if t < 4:
         device.st_shared_cluster_b32(shared + 4 * rank, t, total)
     device.cluster_sync()

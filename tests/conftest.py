@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(config, items):
     No worker must start one of `LONGEST` when others are done. A case of `each_alone` is slow if it differs from the
     first in more than one parameter, and earlier cases have all its values. With `each_alone(paired=True)`, and in the
     simulator, the parameters change together: the fast cases are the few that have each value once. If that leaves more
-    cases than `sampled` says, or in the simulator more than two, so many of them are fast, spread evenly. With
+    cases than `sampled` says, or in the simulator more than one, so many of them are fast, spread evenly. With
     `each_alone(in_pairs=True)`, and in the simulator, a slow case runs only if it has two values that no other case has
     together; the rest are marked `repeated`. Tests that would be skipped are left out.
     """
@@ -239,7 +239,7 @@ def sample_size(mark):
     """Return how many cases of a test are fast at most, given its mark `sampled` or None."""
     sizes = [] if mark is None else [*mark.args]
     if simulated():
-        sizes.append(2 if mark is None else mark.kwargs.get("simulated", 2))
+        sizes.append(1 if mark is None else mark.kwargs.get("simulated", 1))
     return min(sizes, default=sys.maxsize)
 
 

@@ -56,6 +56,7 @@ class FunctionAttribute(IntEnum):
     SHARED_SIZE_BYTES = 1
     MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
     PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+    NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
 
 
 class LaunchAttributeId(IntEnum):
@@ -232,6 +233,7 @@ FUNCTIONS = {
     "cuModuleLoadData": "pp",
     "cuModuleGetFunction": "pps",
     "cuModuleGetGlobal_v2": "ppps",
+    "cuLibraryGetGlobal": "ppps",
     "cuMemHostRegister_v2": "pzu",
     "cuMemHostGetDevicePointer_v2": "ppu",
     "cuMemcpyHtoD_v2": "Lpz",
@@ -239,6 +241,7 @@ FUNCTIONS = {
     "cuFuncGetAttribute": "pip",
     "cuFuncSetAttribute": "pii",
     "cuLaunchKernelEx": "pppp",
+    "cuOccupancyMaxPotentialClusterSize": "ppp",
 }
 
 

@@ -22,7 +22,7 @@ from ..base.layout import row_major_strides
 from ..functions.formula import COPY
 from ..kernels.attention import flash_launch as launch
 from ..kernels.attention.flash_launch import BlockMap, Elements, FlashProblem, Matrices
-from ..kernels.attention.flash_spec import BLOCK, BLOCK_WORDS, WARP_TILES, WarpTiles, warp_tiles
+from ..kernels.attention.flash_spec import BLOCK, WARP_TILES, WarpTiles, warp_tiles
 from ..kernels.primitives.device.attention_tiles import ELEMENT_LOADS
 from ..libraries.cudnn_graph import ALIGNED
 from ..runtime.launch_order import AddressOf
@@ -246,11 +246,11 @@ class Flash:
         name = self._scoring.names[-1]
         lies = stage.arrays[name].lies
         shape = launch.map_shape(scores, (lies.shape[0] > 1, lies.shape[1] > 1), self._is_backward)
-        *outer, columns = shape
+        *outer, _ = shape
         cells = self._elements(name)._replace(number=0)
         arrays = [stage.part("block_states", shape, np.int32), stage.part("block_counts", outer, np.int32)]
         arrays += [stage.part("block_lists", shape, np.int32)]
-        arrays += [stage.part("block_bits", (*outer, columns * BLOCK_WORDS), np.int32)]
+        arrays += [stage.part("block_bits", (*outer, launch.map_words(shape, self._is_backward)), np.int32)]
         blocks = launch.block_map(shape, *(AddressOf(k) for k in (2, 3, 4)))
         for order in launch.map_orders(
             parts.mask_alone, scores, shape, cells, AddressOf(1), blocks, self._is_backward, stage.device
@@ -301,7 +301,8 @@ class _ConstantLists:
         device: int,
     ):  # fmt: skip
         count, rows = math.prod(shape), math.prod(shape[:3])
-        words = count * BLOCK_WORDS if 4 * count * BLOCK_WORDS <= _MOST_BITS else 0
+        words = rows * launch.map_words(shape, is_backward)
+        words = words if 4 * words <= _MOST_BITS else 0
         self.device = device
         with runtime().relaxed(), runtime().on_device(device):
             # This may happen while another stream is captured. It does not become a part of the graph.

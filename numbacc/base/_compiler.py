@@ -28,7 +28,7 @@ from typing import Any
 from llvmlite import ir as llvm
 from numba import cuda
 from numba.cuda import cgutils, types, utils
-from numba.cuda.codegen import CUDACodeLibrary
+from numba.cuda.codegen import CUDACodeLibrary, ExternalCodeLibrary
 from numba.cuda.compiler import (
     CreateLibrary,
     CUDABackend,
@@ -394,7 +394,7 @@ def _modules(library: Any) -> list[Any]:
     found, waiting = {}, [library]
     while waiting:
         each = waiting.pop()
-        if each not in found:
+        if each not in found and not isinstance(each, ExternalCodeLibrary):  # which has no LLVM code
             found[each] = each._module
             waiting.extend(each._linking_libraries)
     return list(found.values())
@@ -417,6 +417,8 @@ def _finalize(library: Any) -> None:
     library._raise_if_finalized()
     linkage = "weak_odr" if "g" in library._nvvm_options else "linkonce_odr"
     for each in library._linking_libraries:
+        if isinstance(each, ExternalCodeLibrary):
+            continue
         for function in each._module.functions:
             if not function.is_declaration:
                 function.linkage = linkage

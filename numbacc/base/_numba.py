@@ -104,6 +104,7 @@ __all__ = [
     "simulator_api",
     "simulator_kernel",
     "types",
+    "when_loaded",
 ]
 
 
@@ -272,6 +273,22 @@ def _compiled(kernel: Callable[..., None], signature: Any, capability: tuple[int
     with no_collections, short_cuts(capability):
         ptx, _ = cuda.compile(kernel, signature, device=False, abi="numba", cc=capability, launch_bounds=bounds)
     return str(ptx)
+
+
+def when_loaded(context: Any, call: Callable[[int, bool], Any]) -> None:
+    """Call a function when Numba loads the kernel that is being compiled.
+
+    Args:
+        context: of the code's generation.
+        call: called with the driver's handle, and whether it is that of a library and not of a module.
+    """
+    library = context.active_code_library
+    if hasattr(library, "_setup_functions"):
+
+        def loaded(code: Any) -> None:
+            call(int(code.handle), type(code.handle).__name__ == "CUlibrary")
+
+        library._setup_functions.append(loaded)
 
 
 def pretend_capability(capability: tuple[int, int]) -> None:

@@ -121,7 +121,7 @@ def elect_sync() -> int:
 def ex2_approx(x: float) -> float:
     """Return 2^x, accurate to 2 units in the last place; subnormal numbers are 0."""
 def fence_mbarrier_init() -> None:
-    """Make initialized mbarriers visible to the copy engine and to the cluster."""
+    """Make mbarriers that this thread has initialized visible to the copy engine and to the cluster."""
 def fence_proxy_async() -> None:
     """Make the thread's writes to shared memory visible to the async proxy: to wgmma and to TMA stores."""
 def fence_tensormap(tensor_map: Any) -> None:
@@ -170,6 +170,14 @@ def ld_shared_cluster_b32(shared: int, rank: int) -> int:
     """Load a 32-bit word from the shared memory of block `rank` of the cluster."""
 def ld_shared_v4(address: int) -> tuple[int, ...]:
     """Load 16 bytes of shared memory as four words."""
+def ldmatrix_x1(address: int, count: int, step: int) -> Fragment:
+    """Load `count` matrices one at a time: `count` words for each thread. Threads 0 to 7 have the rows' addresses."""
+def ldmatrix_x1_trans(address: int, count: int, step: int) -> Fragment:
+    """Load matrices as `ldmatrix_x1` does, transposed."""
+def ldmatrix_x2(address: int, count: int, step: int) -> Fragment:
+    """Load 2 `count` matrices, two at a time, as `ldmatrix_x4` loads four. Threads 0 to 15 have the rows' addresses."""
+def ldmatrix_x2_trans(address: int, count: int, step: int) -> Fragment:
+    """Load matrices as `ldmatrix_x2` does, transposed."""
 def ldmatrix_x4(address: int, count: int, step: int) -> Fragment:
     """Load 4 `count` matrices of 8 x 8 16-bit numbers to a warp's registers: 4 `count` words for each thread."""
 def ldmatrix_x4_trans(address: int, count: int, step: int) -> Fragment:
@@ -200,6 +208,8 @@ def mbarrier_try_wait_parity(mbarrier: int, parity: int) -> int:
     """Return 1 if the phase of this parity is complete, 0 otherwise; the hardware waits a little before it says 0."""
 def mbarrier_wait_parity(mbarrier: int, parity: int) -> None:
     """Wait until an mbarrier's phase of this parity is complete: 0 for the first phase, then 1, 0, ..."""
+def mbarrier_wait_parity_cluster(mbarrier: int, parity: int) -> None:
+    """Wait as `mbarrier_wait_parity` does, and see what other blocks have written before they arrived."""
 def min_f32(x: float, y: float) -> float:
     """Return the smaller of two float32; if one is NaN, the other."""
 def mma_bf16(sums: Fragment, a: Fragment, b: Fragment) -> Fragment:
@@ -288,6 +298,14 @@ def st_shared_part_8bit(words: Fragment, address: int) -> None:
     """Store 64 columns of a fragment of 16 rows to shared memory, as rows of 64 bytes with the swizzle of 64 bytes."""
 def st_shared_v4(address: int, words: tuple[int, ...]) -> None:
     """Store four words to shared memory."""
+def stmatrix_x1(address: int, words: Fragment, step: int) -> None:
+    """Store matrices one at a time, the reverse of `ldmatrix_x1`."""
+def stmatrix_x1_trans(address: int, words: Fragment, step: int) -> None:
+    """Store matrices as `stmatrix_x1` does, transposed."""
+def stmatrix_x2(address: int, words: Fragment, step: int) -> None:
+    """Store matrices two at a time, the reverse of `ldmatrix_x2`."""
+def stmatrix_x2_trans(address: int, words: Fragment, step: int) -> None:
+    """Store matrices as `stmatrix_x2` does, transposed."""
 def stmatrix_x4(address: int, words: Fragment, step: int) -> None:
     """Store a warp's registers as matrices of 8 x 8 16-bit numbers, four at a time: the reverse of `ldmatrix_x4`."""
 def stmatrix_x4_trans(address: int, words: Fragment, step: int) -> None:

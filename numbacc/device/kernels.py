@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,8 @@ __all__ = ["DeviceKernel", "function", "jit"]
 #: The most prepared launches that a kernel keeps.
 _MOST_CALLS = 256
 _LARGEST_BLOCK, _LARGEST_GRID = (1024, 1024, 64), (2**31 - 1, 65_535, 65_535)
+#: The most blocks of a cluster. Each GPU that has clusters runs 8.
+_LARGEST_CLUSTER = 16
 
 
 def jit(
@@ -139,7 +141,8 @@ class DeviceKernel:
             grid, block: how many blocks, and threads of a block: an integer, or up to three.
             stream: None is the default stream.
             shared: bytes of dynamic shared memory.
-            cluster: how many blocks form a cluster; they divide the grid.
+            cluster: how many blocks form a cluster, at most 16; they divide the grid. More than 8 need a GPU that has
+                room for them, as an H100 has.
         """
         return ConfiguredKernel(self, grid, block, stream, shared, cluster)
 
@@ -176,7 +179,7 @@ class DeviceKernel:
                 found = self._loaded.get(key)
                 if found is None:
                     made = self._compiled(kinds, bounds, runtime().capability(device))
-                    found = self._loaded[key] = launch.load_cubin(*made, device, -1)
+                    found = self._loaded[key] = launch.load_cubin(*made, device, -1, self.__name__)
         return found
 
     def _compiled(
@@ -220,9 +223,9 @@ def _geometry(grid: Any, block: Any, shared: Any, cluster: Any) -> tuple[Any, An
     """Return the grid, the block, the bytes of shared memory and the cluster of a launch, checked."""
     blocks = dimensions(grid, "the grid", _LARGEST_GRID)
     threads = dimensions(block, "the block", _LARGEST_BLOCK)
-    together = dimensions(cluster, "the cluster", (8, 8, 8))
-    if together[0] * together[1] * together[2] > 8:
-        raise OptionError(f"the cluster {shown(cluster)} has more than 8 blocks")
+    together = dimensions(cluster, "the cluster", (_LARGEST_CLUSTER,) * 3)
+    if together[0] * together[1] * together[2] > _LARGEST_CLUSTER:
+        raise OptionError(f"the cluster {shown(cluster)} has more than {_LARGEST_CLUSTER} blocks")
     if threads[0] * threads[1] * threads[2] > 1024:
         raise OptionError(f"the block {shown(block)} has more than 1024 threads")
     if any(n % k for n, k in zip(blocks, together, strict=True)):
@@ -235,6 +238,21 @@ def _geometry(grid: Any, block: Any, shared: Any, cluster: Any) -> tuple[Any, An
 @lru_cache(maxsize=1)
 def _has_real_gpu() -> bool:
     return has_gpu() and not simulated()
+
+
+class Prepared(NamedTuple):
+    """What a launch needs besides its arrays.
+
+    Attributes:
+        function: the kernel's handle on the GPU.
+        call: the driver call.
+        names: of the arrays that the kernel reads, and of those that it writes.
+    """
+
+    function: int
+    call: Any
+    device: int
+    names: tuple[list[str], list[str]]
 
 
 class ConfiguredKernel:
@@ -259,7 +277,6 @@ class ConfiguredKernel:
         else:
             self._launch(args)
 
-    @observable("user_kernel")
     def _simulate(self, args: Sequence[Any]) -> None:
         """Run the kernel in Python."""
         try:
@@ -280,7 +297,6 @@ class ConfiguredKernel:
                     given.append(int(host) if isinstance(host, np.integer) else host)
             device_kernels.run(self.kernel.py_func, self.grid, self.block, self.cluster, self.shared, given)
 
-    @observable("user_kernel")
     def _launch(self, args: Sequence[Any]) -> None:
         """Queue the kernel on a GPU."""
         kernel, stream = self.kernel, handle_of(self.stream)
@@ -289,7 +305,7 @@ class ConfiguredKernel:
         for name, given in zip(kernel._parameters, args, strict=True):
             value = given
             if isinstance(given, TensorMap):
-                key.append(given)
+                key.append(given.fields)  # not the map, which keeps its array alive
                 (reads if name in kernel._reads else writes).append(given.array)
             elif isinstance(given, (int, float, np.generic)):
                 # As text, 0.0 and -0.0 differ.
@@ -308,15 +324,20 @@ class ConfiguredKernel:
             if len(kernel._calls) >= _MOST_CALLS:
                 kernel._calls.clear()
             kernel._calls[whole] = found
-        function, call, device = found
+        self._queue(found, stream, reads, writes)
+
+    @observable("device_kernel")
+    def _queue(self, prepared: Prepared, stream: int, reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        """Queue the kernel in the order of its arrays' memory."""
+        function, call, device, _ = prepared
         with runtime().using(stream, device, reads, writes) as capture:
             if capture is not None:
-                capture.keep(kernel)
+                capture.keep(self.kernel)
             runtime().check_launch(call.launch(function))
 
-    def _prepared(self, values: Sequence[Any], arrays: Sequence[Any], stream: int) -> tuple[int, Any, int]:
-        """Return (the kernel's handle, the driver call, the GPU) for these arguments."""
-        from ..runtime.tensor_launch import DriverCall
+    def _prepared(self, values: Sequence[Any], arrays: Sequence[Any], stream: int) -> Prepared:
+        """Prepare the launch for these arguments."""
+        from ..runtime.tensor_launch import DriverCall, check_cluster
 
         kernel = self.kernel
         devices = {each._numbacc_layout.device for each in arrays} or {runtime().current_device()}
@@ -327,18 +348,31 @@ class ConfiguredKernel:
         threads = self.block[0] * self.block[1] * self.block[2]
         function = kernel.handle(kinds, threads, device)
         parts = [part for value, kind in zip(values, kinds, strict=True) for part in _bytes_of(value, kind)]
-        return function, DriverCall(self.grid, self.block, self.cluster, self.shared, stream, parts), device
+        call = DriverCall(self.grid, self.block, self.cluster, self.shared, stream, parts)
+        blocks = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        if blocks > 1:
+            with runtime().on_device(device):
+                check_cluster(function, call, blocks, kernel.__name__, device)
+        names = [name for name, (first, *more) in zip(kernel._parameters, kinds, strict=True) if more or first == _MAP]
+        return Prepared(
+            function,
+            call,
+            device,
+            ([n for n in names if n in kernel._reads], [n for n in names if n not in kernel._reads]),
+        )
 
 
 # ---------------------------------------------------------------- arguments
 
+#: The kind of a tensor map.
+_MAP = "tensor_map"
 _NUMBERS = {bool: "bool", int: "int64", float: "float64"}
 
 
 def _kind(value: Any, name: str) -> tuple[Any, ...]:
     """Return a description of an argument's type, which is the same in all processes."""
     if isinstance(value, TensorMap):
-        return ("tensor_map",)
+        return (_MAP,)
     if type(value) in _NUMBERS:
         return (_NUMBERS[type(value)],)
     if isinstance(value, np.generic):
@@ -364,7 +398,7 @@ def _numba_type(kind: tuple[Any, ...]) -> Any:
     from ..base import _numba
 
     types, name = _numba.types, kind[0]
-    if name == "tensor_map":
+    if name == _MAP:
         return _numba.TENSOR_MAP
     if name.startswith("float8"):
         name = "uint8"
@@ -376,7 +410,7 @@ def _numba_type(kind: tuple[Any, ...]) -> Any:
 
 def _bytes_of(value: Any, kind: tuple[Any, ...]) -> list[bytes]:
     """Return the kernel's parameters for an argument. An array has several in Numba's convention."""
-    if kind[0] == "tensor_map":
+    if kind[0] == _MAP:
         return [value.encoded()]
     if len(kind) == 1:
         return [np.asarray(value, TABLE[kind[0]].numpy if kind[0] in TABLE else kind[0]).tobytes()]
@@ -420,9 +454,13 @@ def _add(found: Any, value: Any, seen: set[int]) -> None:
         seen.add(id(inner))
         _add_code(found, inner.__code__, seen)
         names = inspect.getclosurevars(inner)
-        for name, each in sorted({**names.globals, **names.nonlocals}.items()):
+        used = {**names.globals, **names.nonlocals}
+        for name, each in sorted(used.items()):
             found.update(f"{name} ".encode())
             _add(found, each, seen)
+        called = [*inner.__code__.co_names, *(str(getattr(each, "__name__", "")) for each in used.values())]
+        if any("_wait_parity" in name for name in called):  # the machine code has the lines of waits
+            found.update(repr(list(inner.__code__.co_lines())).encode())
         _add(found, inner.__defaults__, seen)
     elif isinstance(value, type):
         found.update(f"type {value.__module__}.{value.__qualname__} ".encode())

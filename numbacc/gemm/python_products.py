@@ -266,9 +266,15 @@ class EpiloguePlan(Plan[Result]):
     def _tuned(self, product: KernelProduct, key: Any, trial: Trial) -> Tile | None:
         """Return the tile of the fastest kernel, measured once and kept on disk; None if the library is faster."""
         own = card(self.device)
-        tiles = tiles_for(product, own)
+        tiles = [each for each in tiles_for(product, own) if order_of(product, key[2], self.device, own, each)]
         #: kind -> tile; no tile for the library.
-        kinds = {(each.tall << 16 | each.wide, each.turns << 8 | each.cluster): each for each in tiles}
+        kinds = {
+            (
+                each.tall << 16 | each.wide,
+                each.transposed << 9 | each.turns << 4 | each.cluster,
+            ): each
+            for each in tiles
+        }
         fields = product._asdict()
         del fields["formula"]  # the epilogue's digest names it
         moved, kept = list(trial.addresses), []  # type: list[int], list[Any]
@@ -524,8 +530,8 @@ class FusedKernel:
         self._close, self._starts, self._device = tuple(close), list(starts), order.device
         self.backend, self.direct = self._launcher.backend, not simulated()
         tall, wide = order.kernel.tile
-        turns = ", alternating warpgroups" * (order.kernel.turns > 1)
-        self.algorithm = f"wgmma, tiles of {tall} x {wide}{turns}, {order.kernel.stages} stages, {order.described}"
+        how = ", alternating warpgroups" * (order.kernel.turns > 1) + ", transposed" * order.kernel.transposed
+        self.algorithm = f"wgmma, tiles of {tall} x {wide}{how}, {order.kernel.stages} stages, {order.described}"
         self.ready, self.check = self._launcher.ready, self._launcher.check
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:

@@ -506,6 +506,25 @@ def _interpreted_kernel(before: Callable[..., Any], label: str) -> Callable[...,
     return observer
 
 
+def _device_kernel(before: Callable[..., Any], label: str) -> Callable[..., Any]:
+    """A kernel of `device.jit` on a GPU."""
+
+    def observer(launch: Any, prepared: Any, stream: int, reads: Sequence[Any], writes: Sequence[Any]) -> Any:
+        def kernel(call: OpenCall) -> OpenKernel:
+            nbytes = sum(_moved(each._numbacc_layout) for each in (*reads, *writes))
+            read, written = (
+                _arrays(zip(*pair, strict=True)) for pair in zip(prepared.names, (reads, writes), strict=True)
+            )
+            how = f"grid {launch.grid}, block {launch.block}"
+            return OpenKernel(launch.kernel.__name__, prepared.device, stream, "kernel", how, read, written, nbytes)
+
+        return _noted(
+            launch.kernel.__name__, kernel, lambda: before(launch, prepared, stream, reads, writes), is_timed=True
+        )
+
+    return observer
+
+
 def _wait(before: Callable[..., Any], label: str) -> Callable[..., Any]:
     def observer(*args: Any) -> Any:
         logs = _logs()
@@ -535,6 +554,7 @@ OBSERVERS = {
     "lists": _lists,
     "user_kernel": _user_kernel,
     "interpreted_kernel": _interpreted_kernel,
+    "device_kernel": _device_kernel,
     "wait": _wait,
 }
 

@@ -14,8 +14,9 @@ import itertools
 import os
 import re
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -169,6 +170,26 @@ def save(entry_key: str, entry: str, cubin: bytes) -> None:
         _store()[entry_key] = pack(entry, cubin)
     except OSError as error:
         warn_of(error)
+
+
+def kept(name: str, make: Callable[[], bytes]) -> bytes:
+    """Return the contents of a file of the cache, which `make` computes if there is no valid file of that name."""
+    try:
+        file = directory() / name
+        if file.exists() and (found := unpack(file.read_bytes())) is not None:
+            return found[1]
+    except OSError as error:
+        warn_of(error)
+        return make()
+    data = make()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        other = file.with_name(f"{file.name}.{os.getpid()}.{threading.get_ident()}")
+        other.write_bytes(pack("", data))
+        other.replace(file)
+    except OSError as error:
+        warn_of(error)
+    return data
 
 
 def _store():  # type: ignore[no-untyped-def]

@@ -49,25 +49,28 @@ def load_function(spec: Spec, device: int) -> int:
     if found is None:
         found = compile_cubin(spec, capability)
         disk_cache.save(key, *found)
-    function = load_cubin(*found, device, spec.carveout if spec.is_dynamic else None)
+    function = load_cubin(*found, device, spec.carveout if spec.is_dynamic else None, spec.module)
     _loaded.add((spec, device))
     return function
 
 
-def load_cubin(entry: str, cubin: bytes, device: int, carveout: int | None) -> int:
+def load_cubin(entry: str, cubin: bytes, device: int, carveout: int | None, name: str) -> int:
     """Load machine code on a GPU and return the kernel's handle.
 
     Args:
         carveout: the percentage of a multiprocessor's memory to use as shared memory, -1 to leave it to the driver.
             Launches may then use all of the GPU's shared memory. None: launches use the kernel's own only.
+        name: the kernel's name in error messages.
     """
     with runtime.on_device(device), relaxed():
         module = with_room(lambda: runtime.call(driver.cuModuleLoadData, address_of(cubin)), device)
         function: int = runtime.call(driver.cuModuleGetFunction, module, entry.encode())
-        if _REPORT.encode() in cubin:
-            kernel_reports.connect(module, _REPORT)
-        if carveout is not None:
+        reports = _REPORT.encode() in cubin
+        if reports or carveout is not None:
             own = runtime.call(driver.cuFuncGetAttribute, FunctionAttribute.SHARED_SIZE_BYTES, function)
+        if reports:
+            kernel_reports.connect(module, _REPORT, name, own)
+        if carveout is not None:
             most = runtime.device_attribute(DeviceAttribute.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device) - own
             driver.cuFuncSetAttribute(function, FunctionAttribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, most)
             driver.cuFuncSetAttribute(function, FunctionAttribute.PREFERRED_SHARED_MEMORY_CARVEOUT, carveout)

@@ -12,14 +12,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from numbacc_bindings.driver import LaunchAttribute, LaunchAttributeId, LaunchConfig, driver
+from numbacc_bindings.driver import FunctionAttribute, LaunchAttribute, LaunchAttributeId, LaunchConfig, driver
 
+from ..errors import DeviceError
 from . import device as runtime
 from . import tensor_maps
 from .launch import is_loaded, load_function
 from .launch_order import AddressOf, MapOf, Scalar, TensorOrder
 
-__all__ = ["DriverCall", "TensorLauncher"]
+__all__ = ["DriverCall", "TensorLauncher", "check_cluster"]
 
 #: struct's letters of numbers by dtype.
 _LETTERS = {
@@ -65,6 +66,38 @@ class DriverCall:
     def launch(self, function: int) -> int:
         """Launch a kernel in the current context, and return the driver's status."""
         return int(_driver_launch()(self.config, function, self.parameters, None))
+
+
+#: The most blocks of a cluster that every GPU with clusters runs.
+_PORTABLE_CLUSTER = 8
+
+
+def check_cluster(function: int, call: DriverCall, blocks: int, name: str, device: int) -> None:
+    """Prepare a kernel for launches in clusters. A context of the GPU is current.
+
+    Args:
+        blocks: of a cluster.
+        name: the kernel's name.
+
+    Raises:
+        DeviceError: the GPU cannot run such clusters.
+    """
+    capability = runtime.capability(device)
+    if capability < (9, 0):
+        raise DeviceError(
+            f"{name} is launched in clusters of {blocks} blocks, which need compute capability 9.0 or newer; this GPU "
+            f"has {capability[0]}.{capability[1]}"
+        )
+    if blocks <= _PORTABLE_CLUSTER:
+        return
+    driver.cuFuncSetAttribute(function, FunctionAttribute.NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)
+    most = runtime.call(driver.cuOccupancyMaxPotentialClusterSize, function, call.config)
+    if most < blocks:
+        raise DeviceError(
+            f"{name} is launched in clusters of {blocks} blocks; with its threads, registers and shared memory this "
+            f"GPU runs at most {most} blocks in a cluster. Every GPU that has clusters runs {_PORTABLE_CLUSTER} blocks "
+            "that each fit a multiprocessor"
+        )
 
 
 @lru_cache(maxsize=1)

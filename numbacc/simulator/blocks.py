@@ -147,6 +147,7 @@ class Block:
     Attributes:
         number: the block's number in the grid, counted along x first.
         at_warps: how many threads wait only for their warps.
+        barriers: how many barriers of the whole block have been passed.
         boards: warp -> lane -> the value that it exchanges.
         votes, counted: each thread's vote; then how many threads voted yes, and how many voted, until all have read
             both.
@@ -159,12 +160,17 @@ class Block:
         x, y, z = index
         self.module, self.blockIdx = module, simulator_api.Dim3(x, y, z)
         self.number = x + module.gridDim.x * (y + module.gridDim.y * z)
-        self.at_warps = 0
+        self.at_warps = self.barriers = 0
         self.boards: dict[int, dict[int, Any]] = {}
         self.votes: dict[int, bool] = {}
         self.counted: tuple[int, int] | None = None
         self._runners, self._work, self._points = runners, work, iter(points)
         self._waiting: list[ThreadRunner] = []
+
+    @property
+    def waiting(self) -> list[ThreadRunner]:
+        """The threads that wait at a barrier, of the block or of their warps."""
+        return self._waiting
 
     def run(self) -> None:
         """Run all threads to their ends."""
@@ -193,6 +199,8 @@ class Block:
         module, going, ended = self.module, self._waiting, set()
         if self.at_warps:
             going = [runner for runner in going if runner.at_warp]
+        else:
+            self.barriers += 1
         for runner in going:
             module.threadIdx = runner.threadIdx
             module.thread = runner

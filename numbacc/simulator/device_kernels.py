@@ -99,16 +99,21 @@ class DeviceLaunch(SimulatedLaunch):
         states = [block_state.BlockState() for _ in blocks]
         together = block_state.Mbarrier(threads * len(blocks))
         for rank, (block, state) in enumerate(zip(blocks, states, strict=True)):
-            state.cluster, state.rank, state.together = states, rank, together
+            state.join(states, rank, together)
+            state.runner = block
             state.watcher = self._watchers[-1] if self._watchers else None
             block.device_state = state  # type: ignore[attr-defined]
-        waiting = [block for block in blocks if block.start()]
+        waiting = [block for block in blocks if self._goes_on(block, block.start())]
         while waiting:
             waiting = [block for block in waiting if self._step(block)]
 
     def _step(self, block: Block) -> bool:
         self.module.blockIdx = block.blockIdx
-        return block.step()
+        return self._goes_on(block, block.step())
+
+    def _goes_on(self, block: Block, waits: bool) -> bool:
+        block.device_state.has_ended = not waits  # type: ignore[attr-defined]
+        return waits
 
 
 def run(

@@ -72,6 +72,11 @@ def error_of(kernel: Callable[..., Any], samples: Sequence[Any]) -> CompileError
     return CompileError(kernel.__name__, _line(text, code) or _line_of(code, pattern), words)
 
 
+def prepare() -> None:
+    """Start the compiler's process. It loads its libraries while this process goes on."""
+    _compiler.start()
+
+
 def errors_of(kernels: Sequence[tuple[Callable[..., Any], Sequence[Any]]]) -> list[CompileError]:
     """Compile users' kernels, each for arguments like its samples, and return the errors."""
     found: dict[Any, CompileError | None] = {}
@@ -157,6 +162,10 @@ class _Compiler:
                     return str(verdict), str(text)
                 self.end()
         return "unable", "the compiler's process ended"
+
+    def start(self) -> None:
+        with self._lock:
+            self._running()
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from conftest import refused
+from in_one import in_one
 from wrong_arguments import HUGE, OBJECT, full, made
 
 import numbacc
@@ -104,8 +105,8 @@ AROUND = {
 
 
 @pytest.mark.parametrize("around", AROUND.values(), ids=AROUND)
-@pytest.mark.parametrize("value", NO_NUMBERS.values(), ids=NO_NUMBERS)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "complex64", "bool"])
+@in_one("value", NO_NUMBERS.values())
+@in_one("dtype", ["float32", "bfloat16", "int8", "complex64", "bool"])
 def test_what_is_no_number_is_none_inside_of_others(place, value, around, dtype):
     """NumPy makes NaN of None, and numbers of text and dates."""
     wrong = around(value)

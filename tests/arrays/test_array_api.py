@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from array_api_standard import STANDARD, misfits
 from conftest import refused
+from in_one import in_one
 from paths import ROOT
 from skips import needed
 
@@ -134,7 +135,7 @@ def test_what_is_missing_is_in_the_docs():
         assert not hasattr(xp, name) and f"`{name}`" in text
 
 
-@pytest.mark.parametrize("name", [name for name in STANDARD if hasattr(xp, name)])
+@in_one("name", [name for name in STANDARD if hasattr(xp, name)])
 def test_calls_of_the_standard_fit(name):
     assert misfits(name, getattr(xp, name)) == []
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import refused
 from foreign import OnlyDlpack
+from in_one import in_one
 
 import numbacc
 from numbacc.base import casts
@@ -121,8 +122,8 @@ def test_copies_keep_the_order_of_memory(place):
     assert numbacc.array(steps).strides == (4,)
 
 
-@pytest.mark.parametrize("source", TABLE)
-@pytest.mark.parametrize("target", TABLE)
+@in_one("source", TABLE)
+@in_one("target", TABLE)
 def test_one_number_stays_an_array(source, target):
     """NumPy's functions make scalars of arrays of rank 0, and ml_dtypes' scalars have no memory."""
     for value in (np.ones((), TABLE[source].numpy), np.ones(3, TABLE[source].numpy)[1]):

@@ -108,6 +108,7 @@ CASES = {
     "head dimension 64": (large(dtype=HALF), {}),
     "head dimension 128": (large(width=128, value_width=128), {}),
     "head dimension 256": (large(width=256, value_width=256), {}),
+    "heads of 200 and values of 136": (large(width=200, value_width=136, mask="causal", groups=3), {}),
     "smaller heads": (large(width=40, value_width=88, dtype=HALF), {}),
     "heads that are copied": (large(width=37, value_width=20), {}),
     "lengths": (large(lengths=((141, 205), (77, 130)), mask="causal"), {}),

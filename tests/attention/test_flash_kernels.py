@@ -106,12 +106,12 @@ def documents(n, axis, seed):
     return values.reshape([-1 if d == axis else 1 for d in range(4)])
 
 
-def block_map(visible):
-    """Lists of blocks of 128 x 128 of a mask (rows, columns): (counts, lists)."""
-    high, wide = (-(-n // 128) for n in visible.shape)
+def block_map(visible, size=128):
+    """Lists of blocks of 128 rows and `size` columns of a mask: (counts, lists)."""
+    high, wide = -(-len(visible) // 128), -(-visible.shape[1] // size)
     counts, lists = np.zeros((1, 1, high), np.int32), np.ones((1, 1, high, wide), np.int32)
     for i in range(high):
-        blocks = [visible[128 * i : 128 * i + 128, 128 * j : 128 * j + 128] for j in range(wide)]
+        blocks = [visible[128 * i : 128 * i + 128, size * j : size * j + size] for j in range(wide)]
         found = [2 * j + (not each.all()) for j, each in enumerate(blocks) if each.any()]
         counts[0, 0, i], lists[0, 0, i, : len(found)] = len(found), found
     return counts, lists
@@ -138,7 +138,7 @@ class Case:
         self._solve()
         self.map = self.map_down = ()
         if has_map:
-            self.map, self.map_down = block_map(self.visible[0, 0]), block_map(self.visible[0, 0].T)
+            self.map, self.map_down = block_map(self.visible[0, 0]), block_map(self.visible[0, 0].T, 64)
 
     def _solve(self):
         batch, heads, kv_heads, queries, keys, _ = self.shape
@@ -278,6 +278,11 @@ CASES = {
     "relative": lambda: Case(
         (2, 1, 1, 70, 70, 64), score=relative, operands=[normal((1, 1, 70, 70), BF16), normal((2, 1, 1, 70), F16)]
     ),
+    "wide": lambda: Case((1, 2, 1, 70, 130, 256), causal=True, score=alibi, operands=[normal((1, 2, 1, 1))]),
+    "wide documents": lambda: Case(
+        (1, 1, 1, 150, 200, 256), F16, mask=same_document, has_map=True,
+        mask_operands=[documents(150, 2, 1), documents(200, 3, 2)],
+    ),
     "rows without keys": lambda: Case((1, 1, 1, 130, 200, 64), causal=True, shift=-40),
     "alibi": lambda: Case((1, 2, 1, 70, 200, 64), score=alibi, operands=[normal((1, 2, 1, 1))]),
     "documents": lambda: Case(
@@ -287,14 +292,12 @@ CASES = {
     "lengths": lambda: Case((2, 1, 1, 70, 150, 64), causal=True, right=1, lengths=([70, 30], [100, 150])),
     "very negative": lambda: Case((1, 1, 1, 64, 128, 64), F16, score=unchanged, low=2.0**20),
 }  # fmt: skip
-#: Heads too wide for the backward kernel.
-FORWARD_CASES = {"wide": lambda: Case((1, 1, 1, 70, 130, 256), causal=True)}
 
 
 @pytest.mark.sampled(98, simulated=3)
-@pytest.mark.parametrize("name", {**CASES, **FORWARD_CASES})
+@pytest.mark.parametrize("name", CASES)
 def test_results_and_gradients(kernels, name):
-    case = {**CASES, **FORWARD_CASES}[name]()
+    case = CASES[name]()
     dim = case.shape[-1]
     out, stats = forward(case, tiles_of(kernels, "forward", dim))
     close(out, case.out, case.dtype)
@@ -305,12 +308,75 @@ def test_results_and_gradients(kernels, name):
         assert (np.abs(found - exact)[seen] <= 2e-6 * np.maximum(np.abs(exact[seen]), 5)).all()
     first = stats[0] if case.score else stats
     assert np.isneginf(first[~seen]).all() and (not case.score or (stats[1][~seen] == 0).all())
-    if name in FORWARD_CASES:
+    if kernels != "wgmma" and ("backward", dim) not in WARP_TILES:
         return
     found_gradients = backward(case, out, stats, tiles_of(kernels, "backward", dim))
     for found, exact in zip(found_gradients, exact_gradients(case, out), strict=True):
         # The first column of very large keys has what rounding leaves of the sum of a row's gradients, which is 0.
         close(found[..., case.skipped :], exact[..., case.skipped :], case.dtype, 2)
+
+
+# ---------------------------------------------------------------- lists of blocks
+
+
+def expected_map(visible, size):
+    """Counts, lists and bits of blocks of 128 rows and `size` columns."""
+    _, _, rows, columns = visible.shape
+    padded = np.pad(visible, [(0, 0), (0, 0), (0, -rows % 128), (0, -columns % 128)])
+    high, wide = padded.shape[2] // 128, padded.shape[3] // size
+    thread, half, k = np.ogrid[:256, : size // 64, :32]
+    row = 64 * (thread >> 7) + 16 * (thread >> 5 & 3) + (thread & 31) // 4 + k % 4 // 2 * 8
+    column = 64 * half + k // 4 * 8 + k % 2 + 2 * (thread & 3)
+    outer = padded.shape[:2]
+    counts, lists = np.zeros((*outer, high), np.int32), np.ones((*outer, high, wide), np.int32)
+    bits = np.zeros((*outer, high, wide, 256, size // 64), np.uint32)
+    for b, h, i in np.ndindex(*outer, high):
+        for j in range(wide):
+            block = padded[b, h, 128 * i : 128 * i + 128, size * j : size * j + size]
+            bits[b, h, i, j] = (block[row, column].astype(np.uint64) << k.astype(np.uint64)).sum(-1)
+            if block.any():
+                lists[b, h, i, counts[b, h, i]] = 2 * j + (not block.all())
+                counts[b, h, i] += 1
+    return counts, lists, bits.view(np.int32).reshape(*outer, high, -1)
+
+
+def near(b, h, q, k):
+    return ((q - k < 70) & (k - q < 90 * (h + 1)),)
+
+
+@pytest.mark.sampled(98, simulated=2)
+@pytest.mark.parametrize("is_backward", [False, True])
+@pytest.mark.parametrize(
+    ("what", "queries", "keys"), [("all", 150, 304), ("all", 256, 256), ("keys", 140, 200), ("mask", 200, 150)]
+)
+def test_lists_of_blocks(hopper, what, queries, keys, is_backward):
+    """An array of truth values and a mask function give the same lists and bits as NumPy."""
+    scores = 1, 2, queries, keys
+    given = np.random.default_rng(0).random((1, 1, 1, keys) if what == "keys" else scores) < 0.7
+    if what == "mask":
+        _, h, q, k = np.indices(scores)
+        (given,) = near(0, h, q, k)
+    elif what == "all":  # empty and full blocks, too
+        given[:, 0, :128, :128], given[:, 0, 128:, :128], given[:, 1, :64, 128:] = False, True, False
+    dependent = False, given.shape[1] > 1
+    shape = flash.map_shape(scores, dependent, is_backward)
+    words = (*shape[:3], flash.map_words(shape, is_backward))
+    kept = [given, np.zeros(shape, np.int32), np.zeros(shape[:3], np.int32), np.ones(shape, np.int32)]
+    arrays = [numbacc.asarray(each) for each in (*kept, np.zeros(words, np.int32))]
+    cells = None if what == "mask" else flash.Elements(0, "uint8", steps_of(given))
+    blocks = flash.block_map(shape, *map(flash.AddressOf, (2, 3, 4)))
+    mask = formula(near)
+    for order in flash.map_orders(mask, scores, shape, cells, flash.AddressOf(1), blocks, is_backward, 0):
+        run(order, arrays, (1, 2, 3, 4))
+    visible = np.broadcast_to(given, (1, shape[1], queries, keys))
+    exact = expected_map(visible.swapaxes(2, 3) if is_backward else visible, 64 if is_backward else 128)
+    counts, lists, bits = (numbacc.asnumpy(each) for each in arrays[2:])
+    if is_backward:  # words of a tile of 64 queries
+        bits = bits.reshape(exact[2].shape)
+    np.testing.assert_array_equal(counts, exact[0])
+    for row in np.ndindex(counts.shape):
+        np.testing.assert_array_equal(lists[row][: counts[row]], exact[1][row][: counts[row]])
+    np.testing.assert_array_equal(bits, exact[2])
 
 
 # ---------------------------------------------------------------- machine code
@@ -361,6 +427,19 @@ def test_machine_code_of_backward(dim):
     assert names.count("HGMMA") == 2 * (dim // 16) + 8 + (8 if dim == 128 else 4)
     waits = [f"DEPBAR.LE gsb0, 0x{n}" for n in (dim // 64, 1, 1, 0)]
     assert kept == ["HGMMA", waits[0], "MUFU.EX2", "HGMMA", waits[1], "HGMMA", waits[2], "REDG", waits[3]]
+    assert not re.search(r"\b(STL|LDL)\b", text)
+
+
+@COMPILED
+def test_machine_code_of_wide_backward():
+    """A warpgroup has a product of scores, one of results and dQ. Weights stand before the wait for dP."""
+    text = code_of(plain(256, is_causal=True), "backward")
+    if text is None:
+        return
+    names = re.findall(r"\b(HGMMA|MUFU\.EX2|DEPBAR\.LE gsb0, 0x\d|REDG)\b", text)
+    kept = [name for k, name in enumerate(names) if k == 0 or name != names[k - 1]]
+    assert names.count("HGMMA") == 2 * 256 // 16 + 4 + 4
+    assert re.search("HGMMA,MUFU.EX2,DEPBAR.LE gsb0, 0x0", ",".join(kept)), kept
     assert not re.search(r"\b(STL|LDL)\b", text)
 
 

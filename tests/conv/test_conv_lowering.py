@@ -9,6 +9,7 @@ import ptx
 import pytest
 from conv_oracle import ACTIVATIONS, DIRECTIONS
 from conv_plans import NOTHING, PLAIN, SHAPES, array, call_of, graphs_of, kinds, modes
+from in_one import in_one
 from skips import skip_if
 
 from numbacc import conv
@@ -79,7 +80,7 @@ def lying_in(order, shape):
 @each_direction
 @pytest.mark.parametrize("named", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("number", range(3))
-@pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
+@in_one("order", list(permutations(range(4))))
 def test_an_array_in_another_order_is_copied(named, direction, number, order):
     """Whichever it is: all operands have their channels in one place in memory."""
     call = call_of(direction, named)

@@ -8,6 +8,7 @@ import pytest
 
 import numbacc
 from numbacc import cuda, device
+from numbacc.base.dispatch import has_gpu, simulated
 
 i32 = np.int32
 WORDS = np.random.default_rng(5).integers(0, 2**32, 4096, np.uint32)
@@ -242,6 +243,56 @@ def test_boxes(dtype, shape, box, swizzle, first):
             device.tensor_map(out, box, swizzle), corner, on_device(image.view(np.uint32)), i32(image.size)
         )
         assert np.array_equal(numbacc.asnumpy(out).view(np.uint8), want.view(np.uint8)), what
+
+
+@device.jit(reads="words")
+def by_address(words, y):
+    """Bring a box into an array of `cuda.shared.array`, with a tensor map in global memory."""
+    t, tile = cuda.threadIdx.x, cuda.shared.array((8, 32), np.int32, alignment=128)
+    bars = cuda.shared.array(1, np.int64)
+    at, bar, in_memory = device.shared_address(tile), device.shared_address(bars), device.address_of(words)
+    if t == 0:
+        device.mbarrier_init(bar, 1)
+        device.fence_mbarrier_init()
+        device.fence_tensormap(in_memory)
+        device.mbarrier_arrive_expect_tx(bar, 1024)
+        device.tma_load(at, in_memory, (32, 8), bar)
+    cuda.syncthreads()
+    device.mbarrier_wait_parity(bar, 0)
+    for row in range(8):
+        y[row, t] = tile[row, t] + device.ld_shared_b32(at + 128 * row + 4 * t)
+
+
+def test_a_map_in_global_memory():
+    x = np.arange(64 * 64, dtype=np.int32).reshape(64, 64)
+    source, y = on_device(x), poisoned((8, 32), "int64")
+    if not has_gpu() or simulated():
+        with pytest.raises(NotImplementedError, match=r"work on a GPU only: pass the result of device.tensor_map"):
+            by_address[1, 32](on_device(np.zeros(16, np.int64)), y)
+        return
+    words = on_device(np.frombuffer(device.tensor_map(source, (8, 32), 0).encoded(), np.int64))
+    by_address[1, 32](words, y)
+    assert np.array_equal(numbacc.asnumpy(y), 2 * x[8:16, 32:].astype(np.int64))
+
+
+@device.jit
+def static_arrays(y):
+    """Words of an array of `cuda.shared.array` by its address, and the reverse. It follows another array."""
+    t, other, words = cuda.threadIdx.x, cuda.shared.array(3, np.int8), cuda.shared.array(32, np.int32)
+    at = device.shared_address(words)
+    other[t % 3], words[t] = 1, 7 * t
+    cuda.syncthreads()
+    y[0, t] = device.ld_shared_b32(at + 4 * (t ^ 5))
+    cuda.syncthreads()
+    device.st_shared_b32(at + 4 * t, 9 * t + at % 4)
+    cuda.syncthreads()
+    y[1, t] = words[t ^ 3]
+
+
+def test_addresses_of_static_arrays():
+    y, t = poisoned((2, 32), "int64"), np.arange(32)
+    static_arrays[1, 32](y)
+    assert np.array_equal(numbacc.asnumpy(y), [7 * (t ^ 5), 9 * (t ^ 3)])
 
 
 def test_maps_of_views_and_their_errors():

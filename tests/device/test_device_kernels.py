@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import ctypes
+import gc
 import os
 import pickle
 import re
@@ -12,6 +14,8 @@ import sys
 import tempfile
 import threading
 import warnings
+import weakref
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -24,8 +28,9 @@ from skips import needed, skip, skip_if
 import numbacc
 from numbacc import cuda, device
 from numbacc.base.dispatch import compiles_own_kernels, has_gpu, runtime, simulated, tensor_launcher_class
-from numbacc.runtime import disk_cache, kernel_code, launch, tensor_maps
+from numbacc.runtime import disk_cache, kernel_code, launch, tensor_launch, tensor_maps
 from numbacc.runtime.launch_order import AddressOf, MapOf, Scalar, Spec, TensorOrder
+from numbacc_bindings.driver import FunctionAttribute
 
 DESCRIPTOR = device.wgmma_descriptor()
 
@@ -76,7 +81,7 @@ def test_wrong_launches():
         (lambda: scale[1](x), numbacc.OptionError, "write kernel"),
         (lambda: scale[1, 2048](x, x, 1.0, 0.0), numbacc.OptionError, "block"),
         (lambda: scale[3, 32, None, 0, 2](x, x, 1.0, 0.0), numbacc.OptionError, "divisible by clusters"),
-        (lambda: scale[16, 32, None, 0, (4, 4)](x, x, 1.0, 0.0), numbacc.OptionError, "more than 8 blocks"),
+        (lambda: scale[(5, 4), 32, None, 0, (5, 4)](x, x, 1.0, 0.0), numbacc.OptionError, "more than 16 blocks"),
         (lambda: scale[1, 32, None, 1 << 20](x, x, 1.0, 0.0), numbacc.OptionError, "at most 232448"),
         (lambda: scale[1, 32](x, x), TypeError, "takes 4 arguments, and was given 2"),
         (lambda: device.jit(reads="w")(scale.py_func), numbacc.OptionError, "no such parameters"),
@@ -85,6 +90,33 @@ def test_wrong_launches():
     ):
         with pytest.raises(error, match=message):
             wrong()
+
+
+def test_clusters_that_a_gpu_cannot_run(monkeypatch):
+    """Asked with a driver that is replaced: of a GPU without clusters, and of one that has room for 8 or 12 blocks."""
+    allowed = []
+
+    def ask(most):
+        def occupancy(result, function, config):
+            ctypes.c_int.from_address(result).value = most
+
+        fake = SimpleNamespace(
+            cuFuncSetAttribute=lambda *given: allowed.append(given), cuOccupancyMaxPotentialClusterSize=occupancy
+        )
+        monkeypatch.setattr(tensor_launch, "driver", fake)
+
+    call = SimpleNamespace(config=0)
+    for capability, most, blocks, message in (
+        ((8, 0), 0, 2, r"run is launched in clusters of 2 blocks, which need compute capability 9.0.*has 8.0"),
+        ((9, 0), 8, 16, r"of 16 blocks; .* at most 8 blocks in a cluster. Every GPU that has clusters runs 8"),
+        ((9, 0), 12, 12, None),
+        ((9, 0), 0, 8, None),
+    ):  # fmt: skip
+        ask(most)
+        monkeypatch.setattr(tensor_launch.runtime, "capability", lambda device, found=capability: found)
+        with pytest.raises(numbacc.DeviceError, match=message) if message else nullcontext():
+            tensor_launch.check_cluster(7, call, blocks, "run", 0)
+    assert allowed == [(7, FunctionAttribute.NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)] * 2
 
 
 def _doubles(x, y):
@@ -183,6 +215,41 @@ def test_foreign_arrays_and_large_shared_memory():
     assert torch.equal(got.reshape(256, 64), x[128:384].cpu())
 
 
+@pytest.mark.gpu
+def test_launches_keep_no_maps_alive():
+    """Kept launches do not hold arrays. Arrays of CuPy and JAX work, too."""
+
+    @device.jit(reads="m")
+    def run(m, x, y):
+        t, shared = cuda.threadIdx.x, device.dynamic_shared()
+        if t == 0:
+            device.mbarrier_init(shared + 4096, 1)
+            device.fence_mbarrier_init()
+            device.mbarrier_arrive_expect_tx(shared + 4096, 4096)
+            device.tma_load(shared, m, (0, 0), shared + 4096)
+        cuda.syncthreads()
+        device.mbarrier_wait_parity(shared + 4096, 0)
+        y[t] = device.ld_shared_b32(shared + 128 * t + 4 * t) + x[t]
+
+    cupy, jax = needed("cupy", "cupy"), needed("jax", "jax")
+    if jax.default_backend() != "gpu":
+        skip("jax with a gpu")
+    h = np.arange(1024, dtype=np.int32).reshape(32, 32)
+    for x, other in (
+        (on_device(h), cupy.arange(32)),
+        (cupy.asarray(h), jax.numpy.arange(32)),
+        (jax.numpy.asarray(h), on_device(np.arange(32))),
+    ):
+        y = numbacc.zeros(32, dtype="int64")
+        m = device.tensor_map(x, (32, 32), 0)
+        run[1, 32, None, 4200](m, other, y)
+        assert np.array_equal(numbacc.asnumpy(y), 34 * np.arange(32))
+        kept = weakref.ref(m)
+        del m, x
+        gc.collect()
+        assert kept() is None
+
+
 @device.function
 def add(x, y):
     return x + y
@@ -197,23 +264,34 @@ def of_numba(x, y, seed):
     x[t] = device.philox_random(seed, t)
 
 
+@cuda.jit
+def of_numba_with_barriers(x):
+    device.mbarrier_init(device.dynamic_shared(), 1)
+    x[cuda.threadIdx.x] = 1
+
+
 def test_kernels_of_numba_call_device_functions():
     run = of_numba
     x, y = numbacc.full(128, 2.0), numbacc.zeros(128)
     if not has_gpu() or compiles_own_kernels():
         with pytest.raises(numbacc.UnsupportedError, match=r"make the kernel by @device.jit instead of @cuda.jit"):
-            run[1, 128, 0, 1024](x, y, np.uint64(5))
-        return
+            of_numba_with_barriers[1, 32, 0, 1024](x)
     run[1, 128, 0, 1024](x, y, np.uint64(5))
     assert numbacc.asnumpy(y).tolist() == [256 + (t ^ 1) for t in range(128)]
     assert np.array_equal(numbacc.asnumpy(x), numbacc.random.Generator(5, device="cpu").random(128, dtype="float32"))
 
 
+#: A process with a kernel that waits in line 8 for an arrival that never comes.
 _HANGING = """
+import numpy as np
 import numbacc
 from numbacc import cuda, device
 
-@device.jit
+@device.function
+def wait(bar):
+    device.{0}(bar, 0)
+
+@{1}
 def hang(x):
     bar = device.dynamic_shared() + 64
     if cuda.threadIdx.x == 0:
@@ -221,26 +299,43 @@ def hang(x):
         device.fence_mbarrier_init()
     cuda.syncthreads()
     if cuda.threadIdx.x == 5 and cuda.blockIdx.x == 1:
-        device.mbarrier_wait_parity(bar, 0)
+        wait(bar)
     x[0] = 1
 
+@device.jit
+def good(x):
+    if cuda.threadIdx.x == 2000:
+        device.mbarrier_wait_parity(device.dynamic_shared(), 0)
+
 x = numbacc.zeros(4)
-hang[2, 32, None, 1024](x)
+good[2, 32, None, 1024](x)
+hang[2, 32, {2}](x)
 try:
     numbacc.asnumpy(x)
-except numbacc.Error as error:
-    print(error)
-except RuntimeError as error:
+except (numbacc.Error, RuntimeError) as error:
     print(error)
 """
 
 
 @pytest.mark.gpu
-def test_a_wait_that_never_ends_is_reported():
-    run = subprocess.run([sys.executable, "-c", _HANGING], capture_output=True, text=True)
-    assert re.search(
-        r"thread \(5, 0, 0\) of block \(1, 0, 0\) waited 4 seconds.*parity 0 of the mbarrier", run.stdout
-    ), run
+def test_a_wait_that_never_ends_is_reported(tmp_path):
+    """With the kernel, the line, the thread and the mbarrier; also if Numba launches the kernel."""
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-c", _HANGING.format(*words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for words in (
+            ("mbarrier_wait_parity", "device.jit", "None, 1024"),
+            ("mbarrier_wait_parity_cluster", "device.jit", "None, 1024, 2"),
+            ("mbarrier_wait_parity", "cuda.jit", "0, 1024"),
+        )
+    ]
+    for number, run in enumerate(runs):
+        said, errors = run.communicate(timeout=120)
+        assert re.search(r"thread \(5, 0, 0\) of block \(1, 0, 0\) waited 4 seconds in line 8 for parity 0 of", said), (
+            said, errors[-2000:],
+        )  # fmt: skip
+        assert ("kernel hang:" in said and "dynamic_shared() + 64:" in said) or number == 2, said
 
 
 @pytest.mark.gpu
@@ -375,6 +470,24 @@ def test_the_disk_cache_knows_globals(monkeypatch, tmp_path):
     kernel(2).compile(np.zeros((2, 2)), block=4) if False else kernel(2).compile(np.zeros(4), block=4)
     assert len(made) == 4
     assert kernel(2).compile(x, block=4, capability=(8, 0)) != first
+
+
+def test_the_disk_cache_knows_the_lines_of_waits():
+    """Errors name them. Other kernels stay the same if they move within their file."""
+    source = "@device.jit\ndef run(x):\n    {}(device.dynamic_shared(), 0)\n"
+
+    def identity(call, lines, **names):
+        scope = {"device": device, "__name__": "moved", **names}
+        exec("\n" * lines + source.format(call), scope)
+        return scope["run"]._identity()
+
+    wait = device.mbarrier_wait_parity
+    for call, names, is_moved in (
+        ("device.mbarrier_wait_parity", {}, True), ("device.mbarrier_wait_parity_cluster", {}, True),
+        ("wait", {"wait": wait}, True), ("device.ld_shared_b32", {}, False),
+    ):  # fmt: skip
+        assert identity(call, 0, **names) == identity(call, 0, **names) is not None
+        assert (identity(call, 0, **names) != identity(call, 3, **names)) == is_moved, call
 
 
 @device.jit

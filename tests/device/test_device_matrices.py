@@ -37,17 +37,13 @@ def as_words(x):
 
 # ---------------------------------------------------------------- ldmatrix, stmatrix
 
-LOADS = {
-    "": (device.ldmatrix_x4, device.stmatrix_x4),
-    "xor": (device.ldmatrix_x4_xor, device.stmatrix_x4_xor),
-    "trans": (device.ldmatrix_x4_trans, device.stmatrix_x4_trans),
-    "trans_xor": (device.ldmatrix_x4_trans_xor, device.stmatrix_x4_trans_xor),
-}
 
-
-@pytest.mark.parametrize("form", LOADS)
+@pytest.mark.parametrize(
+    "form", ["x1", "x1_trans", "x2", "x2_trans", "x4", "x4_trans", "x4_xor", "x4_trans_xor"]
+)  # fmt: skip
 def test_ldmatrix_and_stmatrix(form):
-    load, store = LOADS[form]
+    load, store = getattr(device, f"ldmatrix_{form}"), getattr(device, f"stmatrix_{form}")
+    COUNT, STEP = 8 // int(form[1]), 128 * int(form[1])
 
     @device.jit(reads="x")
     def run(x, registers, image):
@@ -57,10 +53,10 @@ def test_ldmatrix_and_stmatrix(form):
             device.st_shared_b32(shared + at, x[lane + 32 * k])
             device.st_shared_b32(shared + 4096 + at, 0)
         cuda.syncthreads()
-        words = load(shared + 16 * lane, 2, 512)
+        words = load(shared + 16 * lane, COUNT, STEP)
         for k in range(8):
             registers[k, lane] = words[k]
-        store(shared + 4096 + 16 * lane, words, 512)
+        store(shared + 4096 + 16 * lane, words, STEP)
         cuda.syncthreads()
         for k in range(8):
             image[lane + 32 * k] = device.ld_shared_b32(shared + 4096 + 4 * (lane + 32 * k))

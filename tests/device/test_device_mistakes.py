@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from skips import skip_if
@@ -107,19 +109,22 @@ def test_the_product_without_a_mistake():
         ("no barrier", r"tma_store reads shared memory that thread \d+ has written"),
         (
             "consumer does not wait",
-            r"before it has arrived|before anybody has waited for the last copy to it, at the mbarrier \d+",
+            r"before it has arrived|before anybody has waited for the last copy to it, at the mbarrier at "
+            r"dynamic_shared\(\) \+ 65536",
         ),
         ("producer does not wait", "tma_load overwrites shared memory before anybody has waited for the last copy"),
         ("too few bytes expected", "before it has arrived|more arrived in this phase"),
         (
             "too many",
-            r"deadlock.*threads 0 to 127 wait at the mbarrier at shared address \d+.*0 of 1 arrivals and 512 bytes are",
+            r"deadlock.*threads 0 to 127 wait at the mbarrier at dynamic_shared\(\) \+ 65536.*0 of 1 arrivals and 512 "
+            r"bytes are missing \(line \d+ of run\)",
         ),
-        ("wrong parity", r"deadlock.*thread 128 waits at the mbarrier at shared address \d+.*1 of 1 arrivals"),
-        ("arrivals missing", r"thread 128 waits at the mbarrier at shared address \d+.*1 of 2 arrivals"),
+        ("wrong parity", r"deadlock.*thread 128 waits at the mbarrier at dynamic_shared\(\) \+ 65600.*1 of 1 arrivals"),
+        ("arrivals missing", r"thread 128 waits at the mbarrier at dynamic_shared\(\) \+ 65600.*1 of 2 arrivals"),
         (
             "quarter of a warpgroup",
-            "threads 0 to 95 wait at wgmma_bf16 for other threads of the warpgroup; |different instr",
+            r"threads 0 to 95 wait at wgmma_bf16 for other threads of the warpgroup \(line \d+ of run\); "
+            "|different instr",
         ),
         ("stage released too early", "tma_load overwrites shared memory that wgmma still reads: a stage was released"),
         ("sums read too early", "reads wgmma's sums before it has waited for them"),
@@ -144,6 +149,10 @@ def copy_kernel(mistake):
         y[t] = device.ld_shared_b32(shared + 16 * (t ^ 1))
         if mistake == "no mbarrier":
             device.mbarrier_arrive(shared + 4096)
+        if mistake == "no barrier":
+            if t == 0:
+                device.mbarrier_init(shared + 4096, 32)
+            device.mbarrier_arrive(shared + 4096)
         if mistake == "half a warp" and t < 16:
             device.ldmatrix_x4(shared + 16 * t, 1, 0)
         if mistake == "two instructions":
@@ -167,7 +176,12 @@ def copy_kernel(mistake):
     [
         ("no wait", RuntimeError, "ld_shared_b32 reads shared memory before it has arrived: thread 1 copies it"),
         ("a group too few", RuntimeError, "before it has arrived: thread 1 copies it"),
-        ("no mbarrier", RuntimeError, "no mbarrier was initialized at shared address 5120"),
+        ("no mbarrier", RuntimeError, r"no mbarrier was initialized at dynamic_shared\(\) \+ 4096"),
+        (
+            "no barrier",
+            RuntimeError,
+            r"thread 1 uses the mbarrier at dynamic_shared\(\) \+ 4096 without a barrier after thread 0 has init",
+        ),
         (
             "half a warp",
             RuntimeError,
@@ -187,11 +201,129 @@ def test_mistakes_of_threads_are_named(mistake, error, message):
         copy_kernel(mistake)[1, 32, None, 8192](x, y)
 
 
+@device.function
+def wait_in_a_function(bar):
+    device.mbarrier_wait_parity(bar, 0)
+
+
+def test_a_deadlock_names_all_who_wait():
+    @device.jit
+    def run(x):
+        t, shared = cuda.threadIdx.x, device.dynamic_shared()
+        if t == 0:
+            device.mbarrier_init(shared + 64, 1)
+        cuda.syncthreads()
+        if t < 32:
+            wait_in_a_function(shared + 64)
+        elif t < 64:
+            device.bar_sync(3, 64)
+        cuda.syncthreads()
+
+    line = run.py_func.__code__.co_firstlineno
+    with numbacc.simulate(), pytest.raises(RuntimeError) as error:
+        run[1, 96, None, 128](np.zeros(1))
+    words = str(error.value)
+    for said in (
+        r"threads 0 to 31 wait at the mbarrier at dynamic_shared\(\) \+ 64 for phase 0 \(parity 0\) to complete: "
+        r"1 of 1 arrivals and 0 bytes are missing \(line \d+ of wait_in_a_function\)",
+        rf"threads 32 to 63 wait at barrier 3 for 32 more of 64 threads \(line {line + 9} of run\)",
+        rf"threads 64 to 95 wait at cuda.syncthreads\(\) \(line {line + 10} of run\)",
+    ):
+        assert re.search(said, words), words
+
+
+# ---------------------------------------------------------------- clusters
+
+
+def cluster_kernel(mistake):
+    """Two blocks: each has half of B, transposed, from the copy engine; sums go from the second to the first."""
+
+    @device.jit(launch_bounds=128)
+    def run(map_a, map_b, c):
+        t, rank, shared = cuda.threadIdx.x, device.cluster_ctarank(), device.dynamic_shared()
+        full, sent, at_b, partial = shared + 32768, shared + 32776, shared + 8192, shared + 24576
+        if t == 0:
+            device.mbarrier_init(full, 1)
+            device.mbarrier_init(sent, 128)
+            if mistake != "no fence":
+                device.fence_mbarrier_init()
+        if mistake == "start":
+            cuda.syncthreads()
+        else:
+            device.cluster_sync()
+        if t == 0:
+            device.mbarrier_arrive_expect_tx(full, 24576)
+            device.tma_load(shared, map_a, (64 * rank, 0), full)
+            device.tma_load(at_b, map_b, (0, 64 * rank), full)
+            device.tma_load(at_b + 8192, map_b, (64, 64 * rank), full)
+        device.mbarrier_wait_parity(full, 0)
+        if mistake == "unmasked descriptor":
+            a, b = ROWS + (shared >> 4), COLUMNS + (at_b >> 4)
+        else:
+            a, b = ROWS + ((shared & 0x3FFFF) >> 4), COLUMNS + ((at_b & 0x3FFFF) >> 4)
+        sums = device.wgmma_wait_group(device.wgmma_bf16(64, a, b, 4, 2, 128, 0, 1), 0)
+        row, column = 16 * (t >> 5) + ((t & 31) >> 2), 2 * (t & 3)
+        if rank == 1:
+            if mistake == "address of another block":
+                device.st_shared_b32(device.mapa(partial, 0) + 4 * t, 0)
+            bits = device.fragment_bits(sums)
+            for k in range(16):
+                device.st_shared_cluster_b32(partial + 512 * k + 4 * t, 0, bits[k])
+            if mistake == "relaxed arrival":
+                device.mbarrier_arrive_cluster_relaxed(sent, 0)
+            else:
+                device.mbarrier_arrive_cluster(sent, 0)
+        else:
+            if mistake == "scope of the block":
+                device.mbarrier_wait_parity(sent, 0)
+            elif mistake not in ("no wait", "end"):
+                device.mbarrier_wait_parity_cluster(sent, 0)
+            for k in range(0 if mistake == "end" else 16):
+                other = device.fragment_floats((device.ld_shared_b32(partial + 512 * k + 4 * t),))[0]
+                c[row + device.fragment_row(k, 16), column + device.fragment_column(k, 16)] = sums[k] + other
+        if mistake != "end":
+            device.cluster_sync()
+
+    return run
+
+
+ROWS, COLUMNS = device.wgmma_descriptor(128, 16, 1024), device.wgmma_descriptor(128, 8192, 1024)
+
+
+def run_cluster(mistake):
+    r = np.random.default_rng(0)
+    a, b = (r.standard_normal(shape).astype(np.float32).astype(numbacc.bfloat16) for shape in ((64, 128), (128, 128)))
+    c = np.zeros((64, 32), np.float32)
+    maps = device.tensor_map(a, (64, 64)), device.tensor_map(b, (64, 64))
+    with numbacc.simulate():
+        cluster_kernel(mistake)[2, 128, None, 32784, 2](*maps, c)
+    want = (a.astype(float) @ b.astype(float))[:, :32]
+    return np.abs(c - want).max() / np.abs(want).max()
+
+
+def test_mistakes_in_clusters_are_named():
+    assert run_cluster("") < 1e-4
+    assert np.isnan(run_cluster("no wait"))  # nobody has written yet
+    for mistake, message in (
+        ("no fence", "need not be visible to the copy engine and to other blocks yet: thread 0"),
+        ("unmasked descriptor", r"a shared address of block 1 of the cluster.*add \(address & 0x3ffff\) >> 4"),
+        ("address of another block", "does not belong to this block, which has rank 1"),
+        ("start", "uses shared memory of block 0, which may not have started yet: call cluster_sync"),
+        ("end", "uses shared memory of block 0, which has ended: call cluster_sync"),
+        ("relaxed arrival", r"reads what block 1 of the cluster has written.*\(not _relaxed\)"),
+        ("scope of the block", "reads what block 1 .*waits with mbarrier_wait_parity_cluster"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            run_cluster(mistake)
+
+
 def test_boxes_begin_at_multiples_of_16_bytes():
     @device.jit
-    def run(m, first):
+    def run(m, first, is_fenced):
         shared = device.dynamic_shared()
         device.mbarrier_init(shared + 4096, 1)
+        if is_fenced:
+            device.fence_mbarrier_init()
         device.tma_load(shared, m, (first, 0), shared + 4096)
 
     @device.jit
@@ -200,9 +332,13 @@ def test_boxes_begin_at_multiples_of_16_bytes():
 
     m = device.tensor_map(np.zeros((8, 64), np.float32), (8, 8), 32)
     with numbacc.simulate():
-        run[1, 1, None, 8192](m, 4)
+        run[1, 1, None, 8192](m, 4, True)
         with pytest.raises(ValueError, match=r"begins at element 5 of 4 bytes.*multiple of 16 bytes"):
-            run[1, 1, None, 8192](m, 5)
+            run[1, 1, None, 8192](m, 5, True)
+        with pytest.raises(
+            RuntimeError, match=r"dynamic_shared\(\) \+ 4096 need not be.*thread 0.*fence_mbarrier_init"
+        ):
+            run[1, 1, None, 8192](m, 4, False)
         with pytest.raises(ValueError, match=r"tma_store at \(-4, 0\): a store begins inside"):
             store[1, 1, None, 8192](m, -4)
 

@@ -50,10 +50,16 @@ MISTAKES = [
     ("persistent loop", ", x.shape[0], cuda.gridDim.x", ", cuda.blockIdx.x + 1", "each block does one tile only"),
     ("persistent loop", "x.shape[0]", "x.shape[0] + 1", "out of bounds"),
     ("persistent loop", "y[tile] = total", "x[tile, 0] = total", "An input was changed"),
-    ("cluster sum", "    device.cluster_sync()\n", "", "should be"),
+    ("cluster sum", "    device.cluster_sync()\n", "", "has ended: call cluster_sync() at the end"),
+    ("cluster sum", "    device.cluster_sync()  # all", "    # all", "may not have started yet: call cluster_sync"),
     ("cluster sum", "    everything = 0\n", "    everything = total\n", "should be"),
     ("cluster sum", "range(4)", "range(rank, rank + 1)", "each block has the sum of its own elements"),
-    ("cluster sum", "    device.cluster_sync()\n", "    if t == 0:\n        device.cluster_sync()\n", "deadlock"),
+    (
+        "cluster sum",
+        "    device.cluster_sync()\n",
+        "    if t == 0:\n        device.cluster_sync()\n",
+        "before block 1 can see it",
+    ),
 ]
 
 

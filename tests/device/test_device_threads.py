@@ -90,6 +90,53 @@ def test_fragments():
     assert (numbacc.asnumpy(matrix).astype(float) == want).all()
 
 
+@device.jit(reads="x")
+def parts_of_matrices(x, y, z, wide, bytes_):
+    """A matrix of 13 rows and 22 columns in its place among others: as 16-bit and 32-bit words, and as float8."""
+    lane, shared = cuda.threadIdx.x, device.dynamic_shared()
+    row, column = lane >> 2, 2 * (lane & 3)
+    at = row * 64 + column * 2
+    words = device.ld_global_part(device.address_of(x) + at, 64, 3, 4, 13 - row, 22 - column, 0)
+    device.st_global_part(words, device.address_of(y) + at, 64, 3, 4, 13 - row, 22 - column)
+    numbers = device.unpack_bf16(words)
+    bits = device.fragment_bits(numbers)
+    device.st_global_part(bits, device.address_of(z) + 2 * at, 128, 3, 8, 13 - row, 22 - column)
+    again = device.ld_global_part(device.address_of(x) + at, 64, 3, 4, 1, 22 - column, 1)
+    for k in range(6):
+        wide[k, lane] = again[k]
+    rows = row * 32 + column
+    device.st_global_part(device.pack_e4m3(numbers), device.address_of(bytes_) + rows, 32, 3, 2, 13 - row, 22 - column)
+    first = shared + 64 * row + 16 * (row // 2 % 4) + column
+    device.st_shared_part_8bit(device.pack_e5m2(device.fill_fragment(3.0, 32)), first)
+    cuda.syncthreads()
+    for k in range(8):
+        bytes_[16 + k, lane] = device.ld_shared_b32(shared + 4 * lane + 128 * k) & 255
+
+
+def test_parts_of_matrices():
+    x = np.random.default_rng(4).integers(-8, 8, (16, 32)).astype(ml_dtypes.bfloat16)
+    y, z = poisoned((16, 32), ml_dtypes.bfloat16), poisoned((16, 32), "float32")
+    wide, bytes_ = poisoned((6, 32), "uint32"), poisoned((24, 32), "uint8")
+    parts_of_matrices[1, 32, None, 1024](on_device(x), y, z, wide, bytes_)
+    inside = (np.arange(16) < 13)[:, None] & (np.arange(32) < 22)
+    want = np.where(inside, x.view(np.uint16), 0xEEEE)
+    assert np.array_equal(numbacc.asnumpy(y).view(np.uint16), want)
+    found = numbacc.asnumpy(z)
+    assert np.array_equal(found[inside], x.astype(f32)[inside])
+    assert (found.view(np.uint32)[~inside] == 0xEEEEEEEE).all()
+    found = numbacc.asnumpy(bytes_)
+    want = np.where(inside, x.astype(ml_dtypes.float8_e4m3fn).view(np.uint8), 0xEE)
+    assert np.array_equal(found[:16], want)
+    assert (found[16:] == np.array(3, ml_dtypes.float8_e5m2).view(np.uint8)).all()
+    lane = np.arange(32)
+    pairs = x.view(np.uint16).astype(np.uint32)
+    pairs = pairs[:, ::2] | pairs[:, 1::2] << 16
+    for j in range(3):
+        place = 4 * j + lane % 4
+        exists = 8 * j + 2 * (lane % 4) < 22
+        assert np.array_equal(numbacc.asnumpy(wide)[2 * j], np.where(exists, pairs[lane // 4, place], 0))
+
+
 # ---------------------------------------------------------------- numbers
 
 SPECIAL = np.array(
@@ -240,10 +287,11 @@ def test_warpgroups():
 def clusters(tensor_map, out):
     t, shared = cuda.threadIdx.x, device.dynamic_shared()
     rank, many = device.cluster_ctarank(), device.cluster_nctarank()
-    bar, later = shared + 8192, shared + 8200
+    bar, later, sent = shared + 8192, shared + 8200, shared + 8208
     if t == 0:
         device.mbarrier_init(bar, 1)
         device.mbarrier_init(later, many)
+        device.mbarrier_init(sent, 32)
         device.fence_mbarrier_init()
     device.st_shared_b32(shared + 4096 + 4 * t, 1000 * rank + t)
     device.cluster_sync()
@@ -261,6 +309,12 @@ def clusters(tensor_map, out):
     for k in range(many):
         total += device.ld_shared_b32(shared + 128 * k + 4 * t)
     out[2, cuda.blockIdx.x, t] = total
+    device.cluster_sync()
+    # Each thread publishes its own word: racecheck reports a race if it is another thread that arrives after a barrier.
+    device.st_shared_cluster_b32(shared + 4096 + 4 * t, (rank + 3) % many, 9000 + 100 * rank + t)
+    device.mbarrier_arrive_cluster(sent, (rank + 3) % many)
+    device.mbarrier_wait_parity_cluster(sent, 0)
+    out[4, cuda.blockIdx.x, t] = device.ld_shared_b32(shared + 4096 + 4 * t)
     if t < many:
         device.mbarrier_arrive_cluster(later, t)
     device.mbarrier_wait_parity(later, 0)
@@ -272,17 +326,18 @@ def clusters(tensor_map, out):
     device.cluster_sync()
 
 
-@pytest.mark.parametrize("many", [2, 4, 8])
+@pytest.mark.parametrize("many", [2, 8, 16])
 def test_clusters(many):
     x = np.random.default_rng(0).integers(0, 1000, (many, 32)).astype(np.int32)
-    out = poisoned((4, 2 * many, 32), "int64")
-    clusters[2 * many, 32, None, 8208, many](device.tensor_map(on_device(x), (1, 32), 0), out)
+    out = poisoned((5, 2 * many, 32), "int64")
+    clusters[2 * many, 32, None, 8216, many](device.tensor_map(on_device(x), (1, 32), 0), out)
     got, (block, t) = numbacc.asnumpy(out), np.mgrid[: 2 * many, :32]
     rank = block % many
     assert (got[0] == (rank + 1) % many * 1000 + t).all()
     assert (got[1] == 7000 + (rank - 1) % many * 100 + t).all()
     assert (got[2] == x.sum(0)).all()
     assert (got[3] == (rank == 0)).all()
+    assert (got[4] == 9000 + (rank - 3) % many * 100 + t).all()
 
 
 # ---------------------------------------------------------------- warps and blocks

@@ -87,13 +87,13 @@ def test_each_rank_drops_other_elements_and_goes_on_from_a_checkpoint(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_benchmark_runs_with_eight_ranks(tmp_path, monkeypatch):
+def test_the_benchmark_runs_with_four_ranks(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("PYTHONPATH", pythonpath(ROOT, ROOT / "bindings"))
     monkeypatch.chdir(ROOT)
     report = Report(quiet=True, on_gpu=False)
     job = {"name": "small", "config": SMALL, "scalings": ["weak", "strong"], "variants": bench._VARIANTS, "torch": []}
-    bench.measure(report, {**job, "rounds": 1}, 8)
+    bench.measure(report, {**job, "rounds": 1}, 4)
     assert len(report.figures) == 6 and all(each["right"] for each in report.figures)
 
 

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 from elementwise_cases import CANCELS, LIMITS, NAMES, NUMPYS, OPTIONS, VANISHES, arrays_of, options_of
+from in_one import in_one
 
 import numbacc
 from numbacc import elementwise, gated
@@ -161,8 +162,8 @@ def test_tails_of_gated_gradients(place, kind, slope, dtype):
 INTEGERS = [name for name in TABLE if "i" in TABLE[name].row.meanings and name not in ("clamp", "addcmul", "relu")]
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64", "int16", "uint16"])
 @pytest.mark.parametrize("name", INTEGERS)
+@in_one("dtype", ["int8", "uint8", "int32", "uint32", "int64", "uint64", "int16", "uint16"])
 def test_integers(place, name, dtype):
     """NumPy's own results: they wrap, and of what is divided by 0 there is 0."""
     kind = np.dtype(dtype)

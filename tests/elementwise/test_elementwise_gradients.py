@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from elementwise_cases import OPEN, OPTIONS, ROUGH, arrays_of
 from elementwise_oracle import GRADIENTS
+from in_one import in_one
 
 import numbacc
 from numbacc import elementwise
@@ -47,8 +48,8 @@ def _given(name, dtype, count):
     return xs, {OPTIONS.get(k, k): v for k, v in options.items()}
 
 
-@pytest.mark.parametrize("dtype", oracle.DTYPES, ids=str)
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
+@in_one("dtype", oracle.DTYPES)
 def test_closed_forms(place, name, dtype):
     given, options = _given(name, dtype, 100 if place.is_slow else 5000)
     xs = [x for x in given if isinstance(x, np.ndarray)]

@@ -9,6 +9,7 @@ import pytest
 from conftest import refused
 from hypothesis import given
 from hypothesis import strategies as st
+from in_one import in_one
 from skips import skip_if
 
 import numbacc
@@ -83,8 +84,8 @@ def test_linspace_is_rounded_once(device, dtype):
 
 @devices
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(3, None), (4, 7), (5, 2), (0, 3), (1, 1), (33, 130)])
-@pytest.mark.parametrize("k", [0, 1, -2, 100])
+@in_one("shape", [(3, None), (4, 7), (5, 2), (0, 3), (1, 1), (33, 130)])
+@in_one("k", [0, 1, -2, 100])
 def test_eye(device, dtype, shape, k):
     found = host(ew.eye(*shape, k=k, dtype=dtype, device=device))
     np.testing.assert_array_equal(found, np.eye(*shape, k=k).astype(dtype))

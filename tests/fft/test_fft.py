@@ -9,6 +9,7 @@ from conftest import bits, memory_layouts
 from fft_oracle import FLOATS, MANY, NORMS, ONE, OTHERS, scipys, takes, to_real, values, verify
 from hypothesis import event, given
 from hypothesis import strategies as st
+from in_one import in_one
 from skips import skip
 
 import numbacc
@@ -60,7 +61,7 @@ def test_every_function(place, function, dtype):
 
 
 @pytest.mark.parametrize("function", ONE + MANY)
-@pytest.mark.parametrize("dtype", OTHERS, ids=str)
+@in_one("dtype", OTHERS)
 def test_other_dtypes_are_promoted(place, function, dtype):
     x = values((3, 4), dtype)
     operand = place.operand(x)
@@ -68,13 +69,12 @@ def test_other_dtypes_are_promoted(place, function, dtype):
     operand.assert_untouched()
 
 
-@pytest.mark.parametrize(
+@in_one(
     "function, dtype",
     [
         *EVERY,
         *((f, d) for f in ONE + MANY for d in OTHERS if not (d == ml_dtypes.bfloat16 and to_real(f))),
     ],
-    ids=str,
 )
 def test_dtypes_are_numpys(numpy_place, function, dtype):
     """But for bfloat16, for transforms of which to real numbers NumPy has no rule."""

@@ -31,6 +31,7 @@ def kernel_place(device_place, monkeypatch):
     if device_place.name not in ("gpu", "simulator"):
         skip("device")
     monkeypatch.setattr(python_products, "simulates_kernel", True)
+    monkeypatch.setattr(python_products, "library_is_faster", lambda product, card: False)
     gemm.cache_clear()
     yield device_place
     gemm.cache_clear()
@@ -62,7 +63,7 @@ CASES = [
 ERRORS = {"float32": 1e-5, "bfloat16": 8e-3, "float16": 1e-3, "float8_e4m3fn": 0.07, "float8_e5m2": 0.14}
 
 
-@pytest.mark.sampled(99, simulated=4)
+@pytest.mark.sampled(99, simulated=2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}")
 def test_every_operand_and_result(kernel_place, monkeypatch, case):
     """Ragged sizes, both storage orders, batches that share a matrix or not; alpha and C; guarded results."""
@@ -71,6 +72,7 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
     turns = 1 if tile == (128, 256) or name == "float16" else 2
     pairs = 1 if tile == (64, 128) else 2  # pairs of blocks share B, also where the second has no rows
     monkeypatch.setattr(launch, "TILES", ((*tile, turns, pairs),))
+    monkeypatch.setattr(python_products, "library_is_faster", lambda *args: False)
     a, b = normal((*batch_a, m, k), name, 1), normal((*batch_b, k, n), name, 2)
     axes = lambda array: {"order": (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)}  # noqa: E731
     a_there = place.operand(a, **(axes(a) if a_down else {}))
@@ -98,6 +100,42 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
     assert plan.info.algorithm.startswith(f"wgmma, tiles of {tile[0]} x {tile[1]}"), plan.info
     for each in (a_there, b_there):
         each.assert_untouched()
+
+
+@pytest.mark.sampled(99, simulated=1)
+@pytest.mark.parametrize(
+    "tile, a_down, b_down, batch",
+    [((128, 80), True, True, ()), ((64, 64), False, False, (2,)), ((64, 136), False, True, ())],
+    ids=str,
+)
+def test_transposed_tiles(kernel_place, monkeypatch, tile, a_down, b_down, batch):
+    """Rows of the result in parts of 64 and a rest; operands become columns. Misaligned results use another tile."""
+    place = kernel_place
+    tile = (*tile, 1, 1, 1)
+    monkeypatch.setattr(launch, "TILES", (tile, (64, 64)))
+    for costs in launch.COSTS.values():
+        monkeypatch.setitem(costs, tile, (0.0, 0.0, 0.0))
+    a = normal((*batch, 88 if a_down else 85, 72), "bfloat16", 1)
+    b = normal((*batch, 72, 136), "bfloat16", 2)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    axes = lambda array, down: {"order": (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)} if down else {}  # noqa: E731
+    a_there, b_there = place.operand(a, **axes(a, a_down)), place.operand(b, **axes(b, not b_down))
+    rows = normal((136,), "bfloat16", 3), normal((136,), "float16", 4), normal((136,), "float32", 5)
+    scalar = normal((1,), "float32", 6)
+    f = lambda x, p, q, r, s: max(x + p, q) * r + s  # noqa: E731
+    wide = [each.astype(np.float64) for each in (*rows, scalar)]
+    wanted = np.maximum(exact + wide[0], wide[1]) * wide[2] + wide[3]
+    given = {"epilogue": f, "operands": (*map(place.put, rows), place.put(scalar))}
+    for kind, moved in (("bfloat16", False), ("float16", False), ("bfloat16", True)):
+        margins = {"margins": ((0, 0),) * (len(batch) + 1) + ((2, 6),)} if moved else {}
+        out = place.empty(exact.shape, dtypes.dtype(kind), **margins)
+        plan = gemm.matmul.plan(a_there.view, b_there.view, out=out.view, **given)
+        begun = "wgmma, tiles of 64 x 64" if moved else f"wgmma, tiles of {tile[0]} x {tile[1]}, transposed"
+        assert plan.info.algorithm.startswith(begun), plan.info
+        found = plan(a_there.view, b_there.view, out=out.view, operands=given["operands"])
+        error = np.abs(place.get(found).astype(np.float64) - wanted).max()
+        assert error <= ERRORS[kind] * np.abs(wanted).max()
+        out.assert_written_only()
 
 
 def test_reductions_and_bytes(kernel_place, monkeypatch):
@@ -152,14 +190,16 @@ def test_the_choice_of_tiles_and_of_the_library(monkeypatch):
     row, column = launch.MatrixView(3, "bfloat16", 2, (0, 2)), launch.MatrixView(4, "float32", 4, (4, 0))
     whole = row._replace(steps=(1024, 2))
     best = {shape: launch.tiles_for(product(*shape), card)[0] for shape in ((4096, 4096, 4096), (8192, 8192, 512))}
-    assert best[4096, 4096, 4096] == (128, 256, 1, 1) and best[8192, 8192, 512] == (128, 192, 2, 1)
+    assert best[4096, 4096, 4096][:4] == (128, 256, 1, 1) and best[8192, 8192, 512][:3] == (128, 192, 2)
     for operands, fits in (((row, column), True), ((row, row), False), ((whole,), False)):
-        assert ((128, 192, 2, 1) in launch.tiles_for(product(512, 512, 512, operands), card)) == fits
-    chosen = [launch.library_is_faster(product(*shape), card) for shape in ((777, 11008, 4096), (4096, 4096, 4096))]
-    assert chosen == [True, False]
-    assert launch.library_is_faster(product(777, 11008, 4096), card._replace(name="H200"))
+        assert (launch.Tile(128, 192, 2) in launch.tiles_for(product(512, 512, 512, operands), card)) == fits
+    for each in (card, card._replace(name="H200")):
+        assert launch.tiles_for(product(777, 4096, 4096), each)[0].transposed  # 4 tiles of rows, not 7
+        assert not any(tile.transposed for tile in launch.tiles_for(product(777, 4096, 4096, (column,)), each))
+        shapes = (64, 4096, 11008), (256, 4096, 4096), (4096, 4096, 4096)
+        assert [launch.library_is_faster(product(*shape), each) for shape in shapes] == [True, False, False]
     monkeypatch.setattr(launch, "TILES", ((64, 64, 2, 2),))  # not measured
-    assert not launch.library_is_faster(product(777, 11008, 4096), card)
+    assert not launch.library_is_faster(product(64, 4096, 11008), card)
 
 
 def test_layouts_that_the_kernel_does_not_support(kernel_place):
@@ -269,10 +309,12 @@ def test_machine_code():
         return 0.5 * (x + b) * (1 + math.erf((x + b) * math.sqrt(0.5)))
 
     formula = python_epilogue(gelu).formula((True,))
-    for tile, operand, turns, cluster in (((128, 256), "row", 1, 2), ((64, 256), "whole", 2, 1)):
+    cases = ((128, 256), "row", 1, 2), ((64, 256), "whole", 2, 1), ((128, 200), "column", 1, 1)
+    for tile, operand, turns, cluster in cases:
         spec = GemmSpec(
-            dtype="bfloat16", a_down=False, b_down=True, tile=tile, formula=formula, operands=((operand, "bfloat16"),),
-            outs=(("bfloat16", True),), turns=turns, cluster=cluster,
+            dtype="bfloat16", a_down=operand == "column", b_down=operand != "column", tile=tile, formula=formula,
+            operands=((operand, "bfloat16"),), outs=(("bfloat16", True),), turns=turns, cluster=cluster,
+            transposed=operand == "column",
         )  # fmt: skip
         with warnings.catch_warnings(), pretending((9, 0)):
             warnings.simplefilter("error")
@@ -326,6 +368,20 @@ def test_streams_threads_and_graphs(kernel_place):
     y, saved = gated.linear(a, b, return_saved=True)
     near(gated.linear(a, b), numbacc.asnumpy(y).astype(np.float32))
     assert gated.linear.backward(y, saved)[0].shape == a.shape
+
+
+@pytest.mark.gpu
+def test_the_library_where_it_should_be_faster(kernel_place, monkeypatch):
+    """On another stream, and in a graph."""
+    monkeypatch.setattr(python_products, "library_is_faster", lambda product, card: True)
+    (a, b, bias), exact = large(kernel_place, 64, 256, 1024)
+    given = {"epilogue": shifted, "operands": (bias,)}
+    assert gemm.matmul.plan(a, b, **given).info.algorithm.endswith("numbacc's kernel should be slower")
+    near(gemm.matmul(a, b, **given, stream=numbacc.stream()), exact)
+    with numbacc.graph() as captured:
+        made = gemm.matmul(a, b, **given)
+    captured.launch()
+    near(made, exact)
 
 
 @pytest.mark.gpu

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-import pytest
+from in_one import in_one
 from paths import ROOT
 from public_api import MODULES, names_of, pages
 
@@ -42,7 +42,7 @@ def test_every_public_name_has_a_page():
     assert sorted(described) == sorted(f"numbacc.{name}" for name in names)
 
 
-@pytest.mark.parametrize("name", TABLE)
+@in_one("name", TABLE)
 def test_signatures_of_the_table_are_the_real_ones(name):
     def signature(name):
         found = inspect.signature(resolve(f"numbacc.elementwise.{name}")).parameters.values()

@@ -224,11 +224,11 @@ def test_saved_bytes(dropout, checkpointing, arrays):
         with nn.Tape() as tape:  # makes what is made once
             loss = model(tokens, tokens)
         del tape, loss
-        gc.collect()
+        gc.collect(1)
         tracemalloc.start()
         with nn.Tape() as tape:
             loss = model(tokens, tokens)
-        gc.collect()
+        gc.collect(1)
         nbytes, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert tape is not None and np.isfinite(float(loss))

@@ -11,6 +11,7 @@ import reduction_oracle as oracle
 from conftest import bits, in_parts, memory_layouts, refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from in_one import in_one
 from reduction_cases import (
     FUNCTIONS,
     call,
@@ -88,8 +89,8 @@ def test_any_array(place, part, drawn):
     check(place, function, values, **drawn)
 
 
-@pytest.mark.parametrize("dtype", TABLE)
 @each_function
+@in_one("dtype", TABLE)
 def test_every_dtype(place, function, dtype):
     if dtype not in oracle.DTYPES[function]:
         run = lambda: call(function, place.put(np.ones(3, TABLE[dtype].numpy)))  # noqa: E731

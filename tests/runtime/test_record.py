@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import dataclasses
+import inspect
 import json
 import os
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 from html.parser import HTMLParser
 
 import numpy as np
@@ -19,7 +21,7 @@ from replaced_driver import CC
 from skips import skip, skip_if
 
 import numbacc
-from numbacc import attention, conv, cuda, fft, gated, gemm, random
+from numbacc import attention, conv, cuda, device, fft, gated, gemm, random
 from numbacc import elementwise as ew
 from numbacc.base import observing
 from numbacc.base.dispatch import has_gpu, runtime, simulated
@@ -180,6 +182,39 @@ def test_simulated_launches_are_entries():
     assert (call.function, call.backend) == ("double", "simulator") and call.algorithm.startswith("grid ")
     assert [str(each) for each in call.inputs] == ["x float32 (48,)"] and call.nbytes == 192
     assert (x == 2).all() and 0 < call.setup_us < call.host_us, "it was compiled"
+
+
+def test_observers_take_the_arguments_of_their_functions():
+    """Else a call fails only while somebody observes."""
+    assert len(observing._observables) > 300
+    for each in observing._observables:
+        observer = inspect.signature(observers.OBSERVERS[each.kind](each.function, each.label))
+        parameters = inspect.signature(each.function).parameters.values()
+        own = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        for count in (len(own), sum(p.default is p.empty for p in own)):
+            observer.bind(*range(count))  # raises TypeError
+
+
+@device.jit(reads="x")
+def tripled(x, y):
+    y[cuda.threadIdx.x] = 3 * x[cuda.threadIdx.x]
+
+
+def test_kernels_of_device_jit_are_entries(place):
+    """Also inside of NVTX ranges, which a profiler and compute-sanitizer turn on."""
+    x, y = place.put(np.arange(32, dtype=np.float32)), place.put(np.zeros(32, np.float32))
+    with numbacc.simulate() if place.name != "gpu" else nullcontext(), numbacc.record() as log:
+        tripled[1, 32](x, y)
+        tripled[1, 32](x, y)
+    assert np.array_equal(place.get(y), 3 * np.arange(32, dtype=np.float32))
+    for call in log:
+        assert (call.function, call.nbytes) == ("tripled", 256)
+        assert call.backend == ("kernel" if place.name == "gpu" else "simulator")
+        assert call.algorithm == "grid (1, 1, 1), block (32, 1, 1)"
+        assert {str(each) for each in (*call.inputs, *call.outputs)} == {"x float32 (32,)", "y float32 (32,)"}
+    if place.name == "gpu":
+        assert [str(each) for each in call.outputs] == ["y float32 (32,)"] and call.gpu_us > 0
+    assert len(log) == 2
 
 
 @skip_if(real_gpu, "no gpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import numpy as np
@@ -519,3 +520,116 @@ def test_races_of_two_blocks_by_address(order):
     x = np.zeros(16384)[:: 1 if order == "C" else 2]
     with pytest.raises(KernelError, match=r"a race on records\[i % 4096\]\.x: .* of block \(64, 0, 0\) writes it, and"):
         Kernel(kernel, checked=True).launch((x.size // 64, 1, 1), (64, 1, 1), 0, ((x, x), np.zeros(4096, RECORD)))
+
+
+@cuda.jit
+def over_elements(which, x, y):
+    """Each value of `which` but the last, 9, is a race."""
+    s = cuda.shared.array(64, float32)
+    i, k = cuda.grid(1), cuda.threadIdx.x
+    items = y.flat
+    total = float32(0)
+    if which == 0:
+        y.flat[i // 2] = i
+    if which == 1:
+        items[i // 2] = i
+    if which == 2:
+        y[i, 0] = i
+        total += y.T[1, i] + y.flat[2 * ((i + 1) % 128)]
+    if which == 3:
+        x[i] = i
+        for v in x:
+            total += v
+    if which == 4:
+        s[k] = i
+        for n, v in enumerate(s[1:], 3):
+            total += n * v
+    if which == 5:
+        x[i] = i
+        for n, (v, w) in enumerate(zip(x, y[:, 0])):  # noqa: B905
+            total += n * v + w
+    if which == 6:
+        y[i, 1] = 1
+        for v in items:
+            total += v
+    if which == 7:
+        for v in x[:3]:
+            total += v
+            x[i] = total
+            cuda.syncthreads()
+    if which == 8:
+        x[i] = i
+        for (n,), v in np.ndenumerate(x):
+            total += n * v
+    if which == 9:  # no race
+        items[2 * i] = i
+        s[k] = k
+        cuda.syncthreads()
+        for n, v in enumerate(s, 1):
+            total += n * v
+        for row in y[i : i + 1]:
+            for v in row:
+                total += v
+        for (a, _), v in zip(y[i : i + 1], x):  # noqa: B905
+            total += 1000 * a + v
+        for v in x[1:4]:
+            total += v
+            cuda.syncthreads()
+        y.flat[2 * i + 1] = total
+
+
+def test_elements_of_flat_and_of_loops():
+    kernel = Kernel(over_elements, checked=True)
+    text, first = inspect.getsourcelines(over_elements.py_func)
+    for which in range(9):
+        x, y = np.zeros(128, np.float32), np.zeros((128, 2), np.float32)
+        with pytest.raises(KernelError, match=r"a race on element|s, shared memory, is read at element") as raised:
+            kernel.launch(three(2 if which in (2, 3) else 1), three(N), 0, (which, x, y))
+        before = "".join(text[: raised.value.line - first])
+        assert before.rindex("    if which ==") == before.rindex(f"    if which == {which}:")
+    x, y = np.arange(128, dtype=np.float32), np.zeros((128, 2), np.float32)
+    kernel.launch(three(2), three(N), 0, (9, x, y))
+    k = np.arange(N)
+    np.testing.assert_array_equal(y[:, 0], np.arange(128))
+    np.testing.assert_array_equal(y[:, 1], sum(k * (k + 1)) + 1001 * np.arange(128) + 6)
+
+
+@cuda.jit
+def next_of(x, y, pair):
+    i = cuda.grid(1)
+    if i < y.shape[0] and i + 1 < x.shape[0]:
+        y[i] = x[i + 1] + pair[1][0]
+
+
+def test_arguments_that_share_memory():
+    """Two blocks: one argument is written, and the other one, or a part of a tuple, is the same memory or not."""
+    kernel, apart = Kernel(next_of, checked=True), np.zeros(128)
+    whole = np.zeros(256)
+    square = np.zeros((16, 16))
+    one = np.ones(1)
+    races = [
+        (whole, whole, "x and y share memory"),
+        (whole[1:], whole[:-1], "x and y share memory"),
+        (whole[::2], whole[::2], "x and y share memory"),
+        (whole[128::-1], whole[::2], "x and y share memory"),
+        (apart, whole, "y and pair share memory"),
+    ]
+    for x, y, names in races:
+        pair = (1, one if x is not apart else whole)
+        with pytest.raises(KernelError, match=rf"a race on element .*\. {names}"):
+            kernel.launch(three(2), three(N), 0, (x, y, pair))
+    for x, y in (
+        (apart, whole),
+        (whole[:128], whole[128:]),
+        (whole[::2], whole[1::2]),
+        (whole, whole[1:]),  # each thread's own element
+        (square[3, :8], square[3, 8:]),
+        (whole[:0], whole),
+        (whole, apart),
+    ):
+        y[...], before = 0, np.arange(x.size)
+        x[...] = before
+        kernel.launch(three(2), three(N), 0, (x, y, (1, one)))
+        n = min(y.size, x.size - 1, 128) if x.size else 0
+        np.testing.assert_array_equal(y[:n], before[1 : n + 1] + 1)
+    kernel.launch(three(1), three(1), 0, (whole, whole[1:], (1, whole)))  # one thread

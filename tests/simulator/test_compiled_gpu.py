@@ -10,9 +10,10 @@ import sys
 import compiled_calls as calls
 import numpy as np
 import pytest
-from compiled_device import BLOCKS, THREADS, collectives, scalars
+from compiled_device import BLOCKS, THREADS, collectives, matrices, pipeline, product, scalars
 from compiled_language import CASES
 from skips import skip_if
+from test_compiled_device import inputs_of_matrices
 
 import numbacc
 from benchmarks.simulate_kernels import USUAL
@@ -104,6 +105,21 @@ def test_libdevice():
     for row in (1, 2, 3, 6):  # fma, fadd_rd, selp and fmod are exact
         np.testing.assert_array_equal(here[row], there[row])
     np.testing.assert_allclose(here, there, rtol=1e-6, atol=1e-6)
+
+
+def test_copies_by_address():
+    x = np.random.default_rng(3).standard_normal(1500).astype(np.float32)
+    rest = np.zeros(128, np.float32), np.zeros(1536, np.float32), np.zeros(352, np.float32)
+    both(pipeline, (1, 128, 0, 4096), (x, *rest))
+
+
+def test_products_by_tensor_cores():
+    """Tensor cores may add in another order and with other roundings."""
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal((128, 64)).astype(np.float16) for _ in range(2))
+    both(product, ((2, 2), 128, 0, 16384), (a, b, np.zeros((128, 128), np.float32)), 1e-4, 1e-4)
+    _, arguments = inputs_of_matrices()
+    both(matrices, (1, 32), arguments, 1e-5)
 
 
 def test_functions_of_device():

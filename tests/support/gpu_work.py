@@ -8,7 +8,8 @@ import numpy as np
 from family_work import FAMILY
 
 import numbacc
-from numbacc import attention, conv, fft, gated, gemm, random
+from numbacc import attention, conv, cuda, fft, gated, gemm, random
+from numbacc import device as device_functions
 from numbacc import elementwise as ew
 from numbacc.runtime import device
 from numbacc.runtime import device as runtime
@@ -130,6 +131,42 @@ def _copy(x, out, stream):
     return out
 
 
+@device_functions.jit(reads="x")
+def _boxes(x, y):
+    """Twice a box of 64 rows and 32 columns, which the copy engine brings."""
+    t, shared = cuda.threadIdx.x, device_functions.dynamic_shared()
+    left, top, arrived = 32 * cuda.blockIdx.x, 64 * cuda.blockIdx.y, shared + 8192
+    if t == 0:
+        device_functions.mbarrier_init(arrived, 1)
+        device_functions.fence_mbarrier_init()
+        device_functions.mbarrier_arrive_expect_tx(arrived, 8192)
+        device_functions.tma_load(shared, x, (left, top), arrived)
+    cuda.syncthreads()
+    device_functions.mbarrier_wait_parity(arrived, 0)
+    for k in range(64):
+        if top + k < y.shape[0] and left + t < y.shape[1]:
+            words = (device_functions.ld_shared_b32(shared + 128 * k + 4 * t),)
+            y[top + k, left + t] = 2 * device_functions.fragment_floats(words)[0]
+
+
+@device_functions.jit(reads="x")
+def _doubled(x, y):
+    i, j = cuda.grid(2)
+    if i < x.shape[0] and j < x.shape[1]:
+        y[i, j] = 2 * x[i, j]
+
+
+def _device_kernel(x, out, stream):
+    """A user's kernel: of a tensor map where there is a copy engine."""
+    y = numbacc.empty_like(x, stream=stream) if out is None else out
+    rows, columns = x.shape
+    if runtime.capability(x.device) >= (9, 0):
+        _boxes[(-(-columns // 32), -(-rows // 64)), 32, stream, 8200](device_functions.tensor_map(x, (64, 32), 0), y)
+    else:
+        _doubled[(-(-rows // 8), -(-columns // 32)), (8, 32), stream](x, y)
+    return y
+
+
 #: A family's work: (x, out, stream) -> the result, for a float32 x of shape (n, 4 n) or so.
 WORK = {
     "gated": _gated,
@@ -146,6 +183,7 @@ WORK = {
     "padded fft": _padded,
     "shift": _shift,
     "copy": _copy,
+    "device kernel": _device_kernel,
     **FAMILY,
 }
 

@@ -15,6 +15,7 @@ REASONS = {
     "ptxas": "needs ptxas, from NVIDIA's compiler wheel",
     "library": 'needs what pip install "numbacc[cu12]" brings',
     "nvtx": "needs NVTX's library, of the CUDA toolkit or of the package nvidia-nvtx",
+    "sanitizer": "needs compute-sanitizer, of the CUDA toolkit",
     "headers": "needs headers that numbacc's extras bring",
     "parser": "needs libclang",
     "setuptools": "needs setuptools, to build",

@@ -1,6 +1,6 @@
-"""Which blocks of 128 queries and 128 keys a mask leaves, and lists of these blocks for flash attention.
+"""Which blocks of 128 queries (backward: 64) and 128 keys a mask leaves, and lists of them for flash attention.
 
-A block of the kernel looks at a block of scores. Its threads look at those scores that the threads of flash attention
+A block of the kernel looks at 128 x 128 scores. Its threads look at those scores that the threads of flash attention
 will have in registers, and store them as bits: 64 scores in two words.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.device.attention_tiles import ELEMENT_LOADS, ld_int32, plus
+from ..primitives.device.attention_tiles import ld_int32, plus
 from ..primitives.device.emitting import composed
 from ..primitives.specialize import specialize
 from .flash_spec import BLOCK, BLOCK_WORDS, FlashSpec
@@ -23,7 +23,7 @@ EMPTY, PARTIAL, FULL = 0, 1, 2
 
 def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
     """Return the kernel's parameters: addresses, steps, sizes."""
-    return [("int64", None)] * (5 if spec.direction == "lists" else 10)
+    return [("int64", None)] * 5
 
 
 def make(spec: FlashSpec) -> Any:
@@ -40,7 +40,7 @@ def make(spec: FlashSpec) -> Any:
 
     visible: Any = _visible(spec) if spec.mask is not None else None
 
-    def states(target, bits, cells, batch_step, head_step, query_step, key_step, heads, queries, keys):
+    def states(target, bits, heads, queries, keys):
         number, thread, lane = np.int64(cuda.blockIdx.z), cuda.threadIdx.x, cuda.threadIdx.x & 31
         batch, head = number // heads, number % heads
         some, every, warp = np.int32(0), np.int32(1), (thread & 127) >> 5
@@ -57,21 +57,17 @@ def make(spec: FlashSpec) -> Any:
                 query, key = (column_of, row_of) if DOWN else (row_of, column_of)
                 found = np.int32(0)
                 if query < queries and key < keys:
-                    found = visible(
-                        cells + batch * batch_step + head * head_step + query * query_step + key * key_step,
-                        batch,
-                        head,
-                        query,
-                        key,
-                    )
+                    found = visible(batch, head, query, key)
                 some, every = max(some, found), min(every, found)
                 word = word | (found << np.int32(k))
             if bits != 0:
                 own = 256 * half + thread if DOWN else 2 * thread + half
                 device.st_global_b32(bits + 4 * (BLOCK_WORDS * place + own), word)
-        some, every = device.block_reduce(larger, some), device.block_reduce(smaller, every)
-        if thread == 0:
-            device.st_global_b32(target + 4 * place, some + every * some)
+            if DOWN or half > 0:
+                some, every = device.block_reduce(larger, some), device.block_reduce(smaller, every)
+                if thread == 0:
+                    device.st_global_b32(target + 4 * (2 * place + half if DOWN else place), some + every * some)
+                some, every = np.int32(0), np.int32(1)
 
     def lists(source, counts, target, columns, width):
         row, thread = np.int64(cuda.blockIdx.x), cuda.threadIdx.x
@@ -93,15 +89,12 @@ def make(spec: FlashSpec) -> Any:
 
 
 def _visible(spec: FlashSpec) -> Any:
-    """Return the device function (address of the element, batch, head, query, key) -> 1 if the query sees the key."""
+    """Return the device function (batch, head, query, key) -> 1 if the query sees the key."""
     space: dict[str, Any] = {"mask": specialize(spec.mask.function, "float32", True, inline=True), "whole": np.int32}
-    element = ""
-    if spec.operands:
-        space["load"], element = ELEMENT_LOADS[spec.operands[0][0]], "load(address), "
     given = ", ".join(f"whole({each})" for each in ("batch", "head", "query", "key"))
     lines = [
-        "def visible(address, batch, head, query, key):",
-        f"    return whole(1) if bool(mask({element}{given})[0]) else whole(0)",
+        "def visible(batch, head, query, key):",
+        f"    return whole(1) if bool(mask({given})[0]) else whole(0)",
     ]
     exec("\n".join([*lines, ""]), space)
     return composed(space["visible"])

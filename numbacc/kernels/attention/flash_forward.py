@@ -14,11 +14,11 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.device.attention_tiles import ld_int32, plus, store_bricks, times
-from ..primitives.device.emitting import composed
-from .flash_scores import NOTHING, starts_of, tiles_of
+from ..primitives.device.attention_tiles import ld_int32, plus, times
+from .flash_scores import NOTHING, products, starts_of, tiles_of
 from .flash_softmax import masking, softmax
-from .flash_spec import BLOCK, BLOCK_WORDS, ROW, ROWS, STAGES, WIDE, FlashSpec
+from .flash_spec import BLOCK, BLOCK_WORDS, ROW, ROWS, STAGES, FlashSpec
+from .flash_tiles import feeding, storing
 
 #: Registers of a thread that loads, and of one that multiplies.
 FEW, MANY = 24, 240
@@ -35,35 +35,18 @@ def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
 def make(spec: FlashSpec) -> Any:
     """Return the kernel."""
     TALL, HIGH, D = spec.queries, spec.keys, spec.head_dim
-    PARTS, OUT_TILES, SUMS, OUT, STEPS, MORE = D // WIDE, D // 8, HIGH // 2, D // 2, HIGH // 16, D // WIDE - 1
+    OUT_TILES, OUT, STEPS = D // 8, D // 2, HIGH // 16
     BRICK, TILE, OWN_BRICK, OWN = ROW * HIGH, 2 * D * HIGH, ROW * ROWS, 2 * D * ROWS
     RING, BARRIERS = 2 * OWN, 2 * OWN + 2 * STAGES * TILE
-    TILE_16, BRICK_16, OWN_16 = TILE // 16, BRICK // 16, OWN_BRICK // 16
+    TILE_16 = TILE // 16
     BY_ROWS, DOWN = device.wgmma_descriptor(128, 16, 1024), device.wgmma_descriptor(128, BRICK, 1024)
     HAS_MAP, HAS_LENGTHS, CAUSAL = spec.has_map, spec.has_lengths, spec.is_causal
     multiply, pack = (
         (device.wgmma_bf16, device.pack_bf16) if spec.dtype == "bfloat16" else (device.wgmma_f16, device.pack_f16)
     )
-    tile_at, starts_at, (bits_of, scored) = tiles_of(spec, HIGH), starts_of(spec.operands), masking(spec)
-    softened, inverses, store_stats = softmax(spec)
-
-    @composed
-    def multiply_part(part, sums, q, keys):
-        return multiply(sums, q + part * OWN_16, keys + part * BRICK_16, 4, 2, 2, 0, 0)
-
-    @composed
-    def scores(q, keys):
-        sums = multiply(SUMS, q, keys, 4, 2, 2, 0, 0)
-        return device.unroll(multiply_part, MORE, sums, (q + OWN_16, keys + BRICK_16))
-
-    @composed
-    def load(tensor_map, shared, slot, phase, tile, head, batch):
-        """Load a tile of keys or values into a slot once that is free."""
-        at, full = shared + RING + slot * TILE, shared + BARRIERS + 8 * slot
-        device.mbarrier_wait_parity(full + 16 * STAGES, phase ^ 1)
-        device.mbarrier_arrive_expect_tx(full, TILE)
-        for part in range(PARTS):
-            device.tma_load(at + part * BRICK, tensor_map, (WIDE * part, tile * HIGH, head, batch), full)
+    tile_at, starts_at, (bits_of, scored) = tiles_of(spec, BLOCK // HIGH), starts_of(spec.operands), masking(spec)
+    (load_queries, feed), (softened, inverses, store_stats) = feeding(spec), softmax(spec)
+    scores, store = products(spec, HIGH // 2, OWN_BRICK, BRICK), storing(spec, OWN_BRICK)
 
     def kernel(
         map_q, map_k, map_v, map_o, stats, addresses, batch_steps, head_steps, query_steps, key_steps, counts, lists,
@@ -72,22 +55,13 @@ def make(spec: FlashSpec) -> Any:
     ):  # fmt: skip
         group, thread, lane = device.warp_uniform(cuda.threadIdx.x >> 7), cuda.threadIdx.x & 127, cuda.threadIdx.x & 31
         shared = device.dynamic_shared()
-        # A stage has a slot for keys and one for values, with barriers each: it is full, it is empty.
         full, empty, arrived = shared + BARRIERS, shared + BARRIERS + 16 * STAGES, shared + BARRIERS + 32 * STAGES
         # Long blocks come first, and 2^neighbours heads take turns.
         block = np.int64((cuda.gridDim.x - 1 - cuda.blockIdx.x) >> neighbours)
         head = np.int64((cuda.blockIdx.y << neighbours) + (cuda.blockIdx.x & ((1 << neighbours) - 1)))
         batch, first, queries = np.int64(cuda.blockIdx.z), block * TALL, rows
         if cuda.threadIdx.x == 256:
-            device.mbarrier_init(arrived, 1)
-            for slot in range(2 * STAGES):
-                device.mbarrier_init(full + 8 * slot, 1)
-                device.mbarrier_init(empty + 8 * slot, 2)
-            device.fence_mbarrier_init()
-            device.mbarrier_arrive_expect_tx(arrived, 2 * OWN)
-            for part in range(2 * PARTS):
-                corner = (WIDE * (part % PARTS), first + ROWS * (part // PARTS), head, batch)
-                device.tma_load(shared + OWN_BRICK * part, map_q, corner, arrived)
+            load_queries(map_q, shared, first, head, batch)
         if HAS_LENGTHS:
             queries, keys = np.int64(ld_int32(lengths_q + 4 * batch)), np.int64(ld_int32(lengths_kv + 4 * batch))
         shift += right * (keys - queries)
@@ -103,16 +77,7 @@ def make(spec: FlashSpec) -> Any:
         if group == 2:
             device.setmaxnreg_dec(FEW)
             if thread == 0:
-                kv_head, tile, slot, last_phase, last_tile = head // group_heads, np.int64(0), 0, 0, np.int64(0)
-                for k in range(tiles + 1):  # keys are needed before the values of the tile before
-                    if k < tiles:
-                        tile, _ = tile_at(k, lists)
-                        load(map_k, shared, 2 * stage, phase, tile, kv_head, batch)
-                    if k > 0:
-                        load(map_v, shared, slot, last_phase, last_tile, kv_head, batch)
-                    slot, last_phase, last_tile = 2 * stage + 1, phase, tile
-                    phase ^= stage == STAGES - 1
-                    stage = 0 if stage == STAGES - 1 else stage + 1
+                feed(map_k, map_v, shared, tiles, lists, head // group_heads, batch)
         else:
             device.setmaxnreg_inc(MANY)
             q, results = BY_ROWS + ((shared + group * OWN) >> 4), shared + group * OWN
@@ -171,15 +136,8 @@ def make(spec: FlashSpec) -> Any:
             out = device.wgmma_wait_group(out, 0)
             out = device.fragment_map_rows(times, out, inverses(total), OUT_TILES)
             # The results replace the warpgroup's queries, which no product reads any more.
-            at = results + ROW * (16 * (thread >> 5) + (lane & 15)) + (((lane >> 4) ^ (lane & 7)) << 4)
             device.bar_sync(RESULT + group, 128)
-            store_bricks(at, pack(out), OWN_BRICK)
-            device.fence_proxy_async()
-            device.bar_sync(RESULT + group, 128)
-            if thread == 0 and own < rows:
-                for part in range(PARTS):
-                    device.tma_store(map_o, (WIDE * part, own, head, batch), results + OWN_BRICK * part)
-                device.cp_async_bulk_commit_group()
+            store(map_o, results, pack(out), own, rows - own, head, batch, RESULT + group, thread)
             if lane & 3 == 0:
                 to = stats + 4 * ((batch * heads + head) * rows + first_query)
                 store_stats(highest, total, base, factor, scale, to, stats_step, rows - first_query)

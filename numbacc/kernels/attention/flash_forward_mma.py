@@ -15,7 +15,7 @@ from ...base._numba import cuda
 from ..primitives import device
 from ..primitives.device.attention_tiles import cp_async_tile, ld_int32, plus, times, unroll_columns
 from ..primitives.device.emitting import composed
-from .flash_scores import NOTHING, starts_of, tiles_of
+from .flash_scores import NOTHING, starts_of, tiles_of, warp_product
 from .flash_softmax import masking, softmax
 from .flash_spec import BLOCK, BLOCK_WORDS, FlashSpec
 
@@ -37,11 +37,8 @@ def make(spec: FlashSpec) -> Any:
     WIDE, DEEP, KEY_TILES = D // 16, HIGH // 16, HIGH // 8
     NONE = np.int32(0)
     HAS_MAP, HAS_LENGTHS, CAUSAL = spec.has_map, spec.has_lengths, spec.is_causal
-    multiply, pack = (
-        (device.mma_bf16, device.pack_bf16) if spec.dtype == "bfloat16" else (device.mma_f16, device.pack_f16)
-    )
-    tile_at, starts_at, (bits_of, scored) = tiles_of(spec, HIGH), starts_of(spec.operands), masking(spec)
-    softened, inverses, store_stats = softmax(spec)
+    tile_at, starts_at, (bits_of, scored) = tiles_of(spec, BLOCK // HIGH), starts_of(spec.operands), masking(spec)
+    (multiply, pack), (softened, inverses, store_stats) = warp_product(spec), softmax(spec)
 
     @composed
     def add_scores(k, sums, q, keys):

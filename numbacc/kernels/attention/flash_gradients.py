@@ -1,4 +1,4 @@
-"""The derivative of a score function in the registers of the backward kernel, and sums in global memory."""
+"""Weights of a tile and gradients of its scores, in the registers of the backward kernels of flash attention."""
 
 from __future__ import annotations
 
@@ -6,18 +6,68 @@ from typing import Any
 
 import numpy as np
 
-from ..primitives.device.attention_tiles import plus, red_add
+from ..primitives import device
+from ..primitives.device.attention_tiles import map_tile, plus, red_add
 from ..primitives.device.collectives import shfl_bfly
 from ..primitives.device.emitting import composed
 from ..primitives.device.fragments import fragment_reduce_rows, quad_reduce
 from ..primitives.specialize import specialize
-from .flash_scores import loads_of, place_of, positions_of
+from .flash_scores import loads_of, place_of, positions_of, scoring, starts_of
 from .flash_spec import FlashSpec
 
-__all__ = ["adding", "chain"]
+__all__ = ["weighing"]
 
 
-def chain(spec: FlashSpec, is_partial: bool) -> Any:
+def weighing(spec: FlashSpec) -> tuple[Any, Any]:
+    """Return device functions: the weights of a tile's scores, and the gradients of the scores.
+
+    Weights are 2^(y factor - top) inverse for scores y after functions and mask. `stats` is the shared address of the
+    thread's statistics.
+    """
+    HAS_SCORE, TILES = spec.score is not None, spec.queries // 8
+    score, partial_score = scoring(spec, False), scoring(spec, True)
+    ends_at = starts_of([("", along) for _, along in spec.gradients])
+    graded, partial_graded, add_sums = _chain(spec, False), _chain(spec, True), _adding(spec, TILES)
+
+    @composed
+    def probability(y, top, inverse, key, query, factor):
+        return (device.ex2_approx(device.fma_rn(y, factor, -top)) * inverse,)
+
+    @composed
+    def slope(p, dp, delta, key, query):
+        return (p * (dp - delta),)
+
+    @composed
+    def weights(sums, is_partial, given, stats, factor):
+        """Return the weights of products of keys and queries. `given` are arguments of the score function."""
+        y = sums
+        if is_partial:
+            y = device.fragment_map_positions(partial_score, sums, TILES, given)
+        elif HAS_SCORE:
+            y = device.fragment_map_positions(score, sums, TILES, given)
+        return map_tile(probability, (y,), (stats, stats + 256), TILES, (factor,))[0]
+
+    @composed
+    def gradients(sums, p, dp, is_partial, where, targets, stats, lane):
+        """Return the gradients of scores, and add the gradients of the score function's operands to arrays."""
+        ds = map_tile(slope, (p, dp), (stats + 512,), TILES, ())[0]
+        if HAS_SCORE:
+            key, batch, head, columns = where[1], where[2], where[3], where[9]
+            ends, batch_steps, head_steps, end_queries, end_keys = targets
+            to = ends_at(ends, batch_steps, head_steps, batch, head)
+            more = where + (to, end_queries, end_keys)
+            if is_partial:
+                found = map_tile(partial_graded, (sums, ds), (), TILES, more)
+            else:
+                found = map_tile(graded, (sums, ds), (), TILES, more)
+            ds = found[0]
+            add_sums(found, to, end_keys, key, columns, lane)
+        return ds
+
+    return weights, gradients
+
+
+def _chain(spec: FlashSpec, is_partial: bool) -> Any:
     """Return the device function that multiplies the gradient of a score by the score function's derivatives.
 
     It is f(x, dy, key, query, first_query, first_key, batch, head, starts, query_steps, key_steps, scale, rows,
@@ -50,10 +100,10 @@ def chain(spec: FlashSpec, is_partial: bool) -> Any:
     return composed(space["graded"])
 
 
-def adding(spec: FlashSpec, tiles: int) -> Any:
+def _adding(spec: FlashSpec, tiles: int) -> Any:
     """Return the device function that adds a tile's gradients of operands that are the same for all queries.
 
-    It is f(found, ends, end_keys, key, columns, lane): `found` are the results of `chain` for all numbers of a thread.
+    It is f(found, ends, end_keys, key, columns, lane): `found` are the results of `_chain` for all numbers of a thread.
     """
 
     @composed

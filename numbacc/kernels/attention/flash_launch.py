@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from ...base.dtypes import TABLE
 from ...runtime import tensor_maps
 from ...runtime.launch_order import AddressOf, MapOf, TensorOrder
-from .flash_spec import BLOCK, ROWS, WIDE, FlashSpec, WarpTiles
+from .flash_spec import BLOCK, BLOCK_WORDS, ROWS, WIDE, FlashSpec, WarpTiles
 
-DTYPES, HEAD_DIMS = ("bfloat16", "float16"), {"forward": (64, 128, 256), "backward": (64, 128)}
+DTYPES, HEAD_DIMS = ("bfloat16", "float16"), {"forward": (64, 128, 256), "backward": (64, 128, 256)}
 
 
 class Matrices(NamedTuple):
@@ -40,7 +40,7 @@ class Elements(NamedTuple):
 
 
 class BlockMap(NamedTuple):
-    """Lists of blocks of 128 queries and 128 keys that are not empty.
+    """Lists of blocks of 128 queries (backward: 64) and 128 keys that are not empty.
 
     A row is a block of queries in the forward pass, and one of keys in the backward pass. Its list has the numbers of
     blocks along the other axis: 2 number + 1 if the mask cuts the block, 2 number if all pairs are visible. The rest
@@ -230,10 +230,10 @@ def backward_order(
         tiles: as in `forward_order`.
     """
     spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "backward", tiles), problem.shape
-    grid = rows_of(keys), kv_heads, batch
+    grid = -(-keys // spec.keys), kv_heads, batch
     matrices: tuple[Any, ...] = (
-        _map(problem, q, heads, queries, ROWS), _map(problem, k, kv_heads, keys, BLOCK),
-        _map(problem, v, kv_heads, keys, BLOCK, 1), _map(problem, dout, heads, queries, ROWS, 1),
+        _map(problem, q, heads, queries, ROWS), _map(problem, k, kv_heads, keys, spec.keys),
+        _map(problem, v, kv_heads, keys, spec.keys, 1), _map(problem, dout, heads, queries, ROWS, 1),
         _map(problem, dk, kv_heads, keys, ROWS), _map(problem, dv, kv_heads, keys, ROWS, 1),
     ) if tiles is None else _addresses(q, k, v, dout, dk, dv)  # fmt: skip
     parameters = (
@@ -305,8 +305,13 @@ def map_shape(
         is_backward: whether a row is a block of keys, as in the backward kernel.
     """
     batch, heads = (n if depends else 1 for n, depends in zip(scores, dependent, strict=False))
-    rows, columns = (rows_of(n) for n in (scores[:1:-1] if is_backward else scores[2:]))
-    return batch, heads, rows, columns
+    queries, keys = (rows_of(n) for n in scores[2:])
+    return (batch, heads, keys, 2 * queries) if is_backward else (batch, heads, queries, keys)
+
+
+def map_words(shape: tuple[int, int, int, int], is_backward: bool) -> int:
+    """Return the number of words of the bits of a row of a block map."""
+    return shape[3] * BLOCK_WORDS // (2 if is_backward else 1)
 
 
 def block_map(shape: tuple[int, int, int, int], counts: Any, lists: Any, bits: Any) -> BlockMap:
@@ -322,19 +327,19 @@ def map_orders(
     """Return the launches that find out which blocks a mask leaves, and that list them.
 
     Args:
-        mask: the formula of (batch, head, query, key) -> (whether the query sees the key,). With cells, their element
-            comes first.
+        mask: the formula of (batch, head, query, key) -> (whether the query sees the key,); not used with cells.
         scores: (batch, heads, queries, keys).
         shape: as `map_shape` returns it.
-        cells: an array of elements, or None.
+        cells: an array that has a truth value for each score as uint8, or None. It needs bits.
         states: an int32 array of this shape, as in `BlockMap`.
     """
-    operands = () if cells is None else ((cells.dtype, "nn"),)
-    spec = FlashSpec("states_down" if is_backward else "states", "bfloat16", 64, mask=mask, operands=operands)
-    views = [0] * 5 if cells is None else [AddressOf(cells.number), *cells.steps]
+    name, views = ("states", ()) if cells is None else ("cells", (AddressOf(cells.number), *cells.steps))
+    name = f"{name}_down" if is_backward else name
+    spec = FlashSpec(name, "bfloat16", 64, mask=mask if cells is None else None)
     batch, heads, rows, columns = shape
+    grid = columns // 2 if is_backward else columns, rows, batch * heads
     first = TensorOrder(
-        spec, device, (columns, rows, batch * heads), (spec.threads, 1, 1), (1, 1, 1), 0,
+        spec, device, grid, (spec.threads, 1, 1), (1, 1, 1), 0 if cells is None else spec.shared_bytes,
         (states, blocks.bits, *views, heads, scores[2], scores[3]),
     )  # fmt: skip
     spec = FlashSpec("lists", "bfloat16", 64)

@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 
 from ...base.dtypes import TABLE
+from ..primitives import device
 from ..primitives.device.attention_tiles import ELEMENT_LOADS, ld_int32
 from ..primitives.device.emitting import composed
 from ..primitives.specialize import specialize
-from .flash_spec import BLOCK, FlashSpec
+from .flash_spec import WIDE, FlashSpec
 
-__all__ = ["NOTHING", "bit_of", "loads_of", "place_of", "positions_of", "scoring", "starts_of", "tiles_of"]
+__all__ = [
+    "NOTHING", "bit_of", "loads_of", "place_of", "positions_of", "products", "scoring", "starts_of", "tiles_of",
+    "warp_product",
+]  # fmt: skip
 
 #: The score of a key that a query does not see.
 NOTHING = np.float32(-math.inf)
@@ -45,6 +49,35 @@ def place_of(along: str, k: int, size: int, names: tuple[str, str], steps: tuple
             # The second product has a constant factor.
             terms.append(f"{first} * {step} + {name} * {step}")
     return " + ".join(terms) or "0"
+
+
+def products(spec: FlashSpec, numbers: int, a_brick: int, b_brick: int) -> Any:
+    """Return the device function (a, b) -> the sums A B^T along the head dimension, which it begins to compute.
+
+    Args:
+        numbers: of a thread's sums.
+        a_brick, b_brick: bytes of 64 columns of A and of B in shared memory.
+    """
+    multiply = device.wgmma_bf16 if spec.dtype == "bfloat16" else device.wgmma_f16
+    MORE, A_STEP, B_STEP = spec.head_dim // WIDE - 1, a_brick // 16, b_brick // 16
+
+    @composed
+    def multiply_part(part, sums, a, b):
+        return multiply(sums, a + part * A_STEP, b + part * B_STEP, 4, 2, 2, 0, 0)
+
+    @composed
+    def multiplied(a, b):
+        sums = multiply(numbers, a, b, 4, 2, 2, 0, 0)
+        return device.unroll(multiply_part, MORE, sums, (a + A_STEP, b + B_STEP))
+
+    return multiplied
+
+
+def warp_product(spec: FlashSpec) -> tuple[Any, Any]:
+    """Return mma.sync for the spec's dtype, and the function that packs sums as its left factor."""
+    if spec.dtype == "bfloat16":
+        return device.mma_bf16, device.pack_bf16
+    return device.mma_f16, device.pack_f16
 
 
 # ---------------------------------------------------------------- score functions
@@ -124,13 +157,13 @@ def bit_of(row: str, column: str) -> str:
     return f"4 * ({column} % 64 // 8) + 2 * ({row} % 16 // 8) + {column} % 2"
 
 
-def tiles_of(spec: FlashSpec, size: int) -> Any:
+def tiles_of(spec: FlashSpec, parts: int) -> Any:
     """Return the device function that says which tile is the k-th of a list of blocks, and whether it is partial.
 
     Args:
-        size: queries or keys of a tile.
+        parts: tiles of a block.
     """
-    has_map, parts = spec.has_map, BLOCK // size
+    has_map = spec.has_map
 
     @composed
     def tile_at(k, blocks):

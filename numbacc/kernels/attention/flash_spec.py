@@ -52,7 +52,11 @@ def warp_tiles(direction: str, head_dim: int, shared: int) -> WarpTiles:
     return large if shared >= _LARGE else small
 
 
-_MODULES = {"prepare": "rows", "finish": "rows", "states": "blocks", "states_down": "blocks", "lists": "blocks"}
+#: The end of the module's name, where it is not the direction.
+_MODULES = {
+    "prepare": "rows", "finish": "rows", "states": "blocks", "states_down": "blocks", "lists": "blocks",
+    "cells_down": "cells",
+}  # fmt: skip
 
 
 class _FlashFields(NamedTuple):
@@ -77,7 +81,8 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
 
     Attributes:
         direction: "forward", "backward"; "prepare" and "finish" before and after the latter; "states" (in the
-            order of the forward kernel) or "states_down", and "lists", of the blocks that a mask leaves.
+            order of the forward kernel) or "states_down", and "lists", of the blocks that a mask leaves; "cells" or
+            "cells_down" instead of states if an array is the mask.
         dtype: of queries, keys, values and results: "bfloat16" or "float16".
         head_dim: 64, 128 or 256.
         score: the formula of (score, *elements, batch, head, query, key) -> (new score,), or None. Scores are float32,
@@ -102,8 +107,10 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
 
     @property
     def module(self) -> str:
-        has_mma = self.tiles and self.direction not in _MODULES
-        return f"kernels/attention/flash_{_MODULES.get(self.direction, self.direction)}{'_mma' if has_mma else ''}"
+        name, kind = _MODULES.get(self.direction, self.direction), ""
+        if name == self.direction:
+            kind = "_mma" if self.tiles else "_wide" if name == "backward" and self.head_dim > 128 else ""
+        return f"kernels/attention/flash_{name}{kind}"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -150,15 +157,18 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
     def shared_bytes(self) -> int:
         """Bytes of shared memory of a block."""
         row = 2 * self.head_dim
+        if self.direction.startswith("cells"):  # a bit for each score
+            return BLOCK * BLOCK // 8
         if self.tiles and self.direction == "forward":  # queries; a tile of keys and one of values
             return row * (self.queries + 2 * self.keys)
         if self.tiles:  # keys and values; two tiles of queries, one of their gradients; gradients of scores; statistics
-            return row * (2 * BLOCK + 3 * self.queries) + 2 * self.queries * BLOCK + 2 * 12 * self.queries
+            return row * (2 * BLOCK + 3 * self.queries) + 2 * self.queries * BLOCK + 2 * 768
         if self.direction == "forward":  # queries, which results replace; stages of keys and values; mbarriers
             return row * (self.queries + 2 * STAGES * self.keys) + 128
         # Keys and values; two stages of queries, their gradients and statistics; two of gradients of scores.
-        stage = 2 * row * self.queries + 1024
-        return 2 * row * self.keys + 2 * stage + 4 * self.queries * self.keys + 128
+        stage, scores = 2 * row * self.queries + 1024, self.queries * self.keys
+        wide = 4 * scores if self.head_dim > 128 else 0  # products of keys and queries
+        return 2 * row * self.keys + 2 * stage + 4 * scores + wide + 128
 
     def described(self, launch: str) -> str:
         product = "mma.sync" if self.tiles else "wgmma"

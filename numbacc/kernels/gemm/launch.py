@@ -23,13 +23,14 @@ class Tile(NamedTuple):
 
     Attributes:
         tall, wide: its rows, and its columns of B.
-        turns, cluster: as in `GemmSpec`.
+        turns, cluster, transposed: as in `GemmSpec`.
     """
 
     tall: int
     wide: int
     turns: int = 1
     cluster: int = 1
+    transposed: int = 0
 
 
 class Card(NamedTuple):
@@ -46,28 +47,37 @@ class Card(NamedTuple):
 
 TILES: tuple[Sequence[int], ...] = (
     (128, 256), (128, 256, 1, 2), (128, 192), (128, 192, 2), (128, 128, 2), (128, 128), (64, 256), (64, 128, 2),
-    (64, 128), (64, 64),
+    (64, 128), (64, 64), (128, 160, 1, 1, 1), (128, 200, 1, 1, 1), (128, 208, 1, 1, 1), (128, 240, 1, 1, 1),
 )  # fmt: skip
+#: Costs of transposed tiles on an H200, which stand for those on an H100, too.
+_TRANSPOSED: dict[Sequence[int], tuple[float, float, float]] = {
+    (128, 160, 1, 1, 1): (0.468, 0.55, 6.1), (128, 200, 1, 1, 1): (0.503, 2.4, 6.4),
+    (128, 208, 1, 1, 1): (0.569, 1.18, 6.5), (128, 240, 1, 1, 1): (0.654, 1.62, 5.6),
+}  # fmt: skip
 #: Card -> tile -> microseconds of a stage, of the rest of each tile, and of a launch, if all multiprocessors work. From
-#: the times of 42 products of bfloat16 with relu(x + b)² on an H100, and from fewer on an H200, whose power limits it.
+#: the times of 42 products of bfloat16 with relu(x + b)² on each card. Its power limits the speed of large products.
 COSTS: dict[str, dict[Sequence[int], tuple[float, float, float]]] = {
     "H100": {
         (128, 256): (0.618, 2.85, 5.5), (128, 256, 1, 2): (0.6245, 2.4, 8.2), (128, 192): (0.513, 1.55, 5.5),
         (128, 192, 2): (0.485, 0.6, 9.0), (128, 128, 2): (0.405, 0.24, 7.2), (128, 128): (0.39, 0.66, 6.8),
         (64, 256): (0.375, 1.48, 7.1), (64, 128, 2): (0.299, 0.0, 6.7), (64, 128): (0.291, 0.0, 6.5),
-        (64, 64): (0.202, 0.1, 7.9),
+        (64, 64): (0.26, 0.1, 7.0), **_TRANSPOSED,
     },
     "H200": {
-        (128, 256): (0.857, 2.47, 3.0), (128, 192): (0.643, 2.05, 3.0), (128, 128, 2): (0.428, 0.0, 4.6),
-        (128, 128): (0.428, 1.63, 3.0), (64, 256): (0.455, 1.63, 3.0), (64, 128, 2): (0.273, 0.0, 4.2),
-        (64, 128): (0.273, 1.2, 3.0), (64, 64): (0.182, 1.0, 3.0),
+        (128, 256): (0.675, 2.0, 5.6), (128, 256, 1, 2): (0.685, 2.03, 5.5), (128, 192): (0.53, 1.12, 6.2),
+        (128, 192, 2): (0.525, 0.0, 8.0), (128, 128, 2): (0.352, 0.0, 7.4), (128, 128): (0.378, 0.42, 6.4),
+        (64, 256): (0.351, 1.39, 7.3), (64, 128, 2): (0.247, 0.42, 6.4), (64, 128): (0.249, 0.45, 6.2),
+        (64, 64): (0.24, 0.0, 6.6), **_TRANSPOSED,
     },
 }  # fmt: skip
+#: The most rows of a result for transposed tiles.
+_MOST_TRANSPOSED = 2048
 #: Microseconds more for a tile of 128 x 256 if the epilogue calls `math` while no other warpgroup multiplies.
-_HEAVY = 1.4
-#: The library's product in float32 and an elementwise kernel on an H100, for at most so many rows: microseconds of a
-#: call, of 1e9 multiplications, of 1e6 results, and of 1e6 elements of the matrices.
-_MOST_ROWS, _LIBRARY = 1024, (10.5, 1.324, 1.964, 0.692)
+_HEAVY = 2.0
+#: The library's product in float32 and an elementwise kernel, for at most so many rows: microseconds of a call, of 1e9
+#: multiplications, of 1e6 results, and of 1e6 elements of the matrices.
+_MOST_ROWS = 1024
+_LIBRARY = {"H100": (10.5, 1.324, 3.0, 0.692), "H200": (10.14, 1.682, 2.3, 0.461)}
 
 
 class MatrixView(NamedTuple):
@@ -148,6 +158,17 @@ def order_of(
     flat = found if found.sizes >= 0 else _flattened(found)
     if flat is None or found.a.dtype not in MATRICES or found.b.dtype != found.a.dtype:
         return None
+    tiles = _tiles(flat, card) if tile is None else [Tile(*tile)]
+    orders = (_order(flat, alignments, device, card, each) for each in tiles)
+    return next((order for order in orders if order is not None), None)
+
+
+def _order(flat: KernelProduct, alignments: Sequence[int], device: int, card: Card, tile: Tile) -> TensorOrder | None:
+    """Return the launch of a product with at most one dimension of its batch; None if the tile does not support it."""
+    tall, wide, turns, cluster, transposed = tile
+    outs = flat.outs
+    if transposed:
+        flat = _transposed(flat)
     (count, m, n), k = flat.shape, flat.k
     item = flat.a.itemsize
     a_down, b_down = (each.steps[2] != item for each in (flat.a, flat.b))
@@ -156,30 +177,35 @@ def order_of(
     kinds = [_kind(each, alignments, n) for each in (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)]
     reduces = flat.reduces or ("",) * len(flat.outs)
     ways = [
-        "direct" if reduction else _way(each, alignments, n) for each, reduction in zip(flat.outs, reduces, strict=True)
+        "direct" if reduction else _way(each, alignments, m if transposed else n)
+        for each, reduction in zip(outs, reduces, strict=True)
     ]
     mapped = [k for k, way in enumerate(ways) if way == "map"]
     operands = tuple(each for each in kinds if each is not None)
     if len(operands) < len(kinds) or None in ways or len(mapped) > MAPS or not (m and n and k and count):
         return None
+    if transposed and not mapped:
+        return None
     has_sizes, by_k = flat.sizes >= 0, flat.by_k
     is_grouped = has_sizes and not by_k
     if (has_sizes and (n % 2 or count > MOST_GROUPS)) or (by_k and not (a_down and b_down)):
         return None
-    tall, wide, turns, cluster = Tile(*(tile or _tiles(flat, card)[0]))
     spec = GemmSpec(
         dtype=flat.a.dtype, a_down=a_down, b_down=b_down, tile=(tall, wide), formula=flat.formula,
         operands=operands, outs=tuple((each.dtype, way == "map") for each, way in zip(flat.outs, ways, strict=True)),
         numbers=1 + (flat.c is not None) + flat.numbers, factors=len(flat.factors), has_c=flat.c is not None,
         sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k, reduces=flat.reduces if any(reduces) else (),
-        cluster=cluster,
+        cluster=cluster, transposed=bool(transposed),
     )  # fmt: skip
     depth = ROW // item
     maps = [
         _map(flat.a, (count, m, k), a_down, tall, depth),
         _map(flat.b, (count, n * flat.sums, k), b_down, wide // flat.sums // cluster, depth, COLUMNS // cluster),
-        *[_map(flat.outs[each], (count, m, n), False, 16, COLUMNS) for each in mapped],  # 16 rows of a warp
     ]
+    if transposed:  # whole parts, and the rest
+        maps += [_map(outs[0], (count, n, m), False, high, COLUMNS) for high in (COLUMNS, spec.rest or COLUMNS)]
+    else:
+        maps += [_map(outs[each], (count, m, n), False, 16, COLUMNS) for each in mapped]  # 16 rows of a warp
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
     sizes: Any = AddressOf(flat.sizes) if has_sizes else 0
@@ -191,6 +217,19 @@ def order_of(
     )  # fmt: skip
     grid, block = (blocks, 1, 1), (spec.threads, 1, 1)
     return TensorOrder(spec, device, grid, block, (cluster, 1, 1), spec.shared_bytes, parameters)
+
+
+def _transposed(flat: KernelProduct) -> KernelProduct:
+    """Return the transposed product, whose factors are Bᵀ and Aᵀ."""
+
+    def turned(views: tuple[MatrixView, ...]) -> tuple[MatrixView, ...]:
+        return tuple([each._replace(steps=(each.steps[0], each.steps[2], each.steps[1])) for each in views])
+
+    count, m, n = flat.shape
+    return flat._replace(
+        shape=(count, n, m), a=flat.b, b=flat.a, factors=turned(flat.factors), operands=turned(flat.operands),
+        outs=turned(flat.outs),
+    )  # fmt: skip
 
 
 def _up(n: int, step: int) -> int:
@@ -250,7 +289,9 @@ def _kind(view: MatrixView, alignments: Sequence[int], n: int) -> tuple[str, str
     if view.dtype not in _OPERANDS:
         return None
     if not along:
-        return (("column" if line else "scalar"), view.dtype) if view.dtype == "float32" else None
+        if view.dtype == "float32":
+            return ("column" if line else "scalar"), view.dtype
+        return ("column", view.dtype) if line else None
     pair = 2 * view.itemsize
     if along != view.itemsize or n % 2 or any(step % pair for step in (alignments[view.number], batch, line)):
         return None
@@ -277,22 +318,23 @@ def tiles_for(found: KernelProduct, card: Card) -> list[Tile]:
 def library_is_faster(found: KernelProduct, card: Card) -> bool:
     """Return whether the library's product and an elementwise kernel should be faster than the kernel.
 
-    cuBLASLt splits sums if there are few tiles. Both ways were measured on an H100.
+    cuBLASLt splits sums if there are few tiles.
     """
-    flat, card = _flattened(found), card._replace(name="H100")
+    flat = _flattened(found)
     if flat is None or found.shape[-2] > _MOST_ROWS:
         return False
     (count, m, n), k = flat.shape, flat.k
     n *= flat.sums
     sizes = 1.0, 1e-9 * count * m * n * k, 1e-6 * count * m * n, 1e-6 * count * (m * k + k * n)
-    library = sum(part * size for part, size in zip(_LIBRARY, sizes, strict=True))
+    library = sum(part * size for part, size in zip(_LIBRARY[card.name], sizes, strict=True))
     own = _microseconds(flat, card, _tiles(flat, card)[0])
-    return math.isfinite(own) and library < 0.97 * own
+    return math.isfinite(own) and library < own
 
 
 def _microseconds(flat: KernelProduct, card: Card, tile: Tile) -> float:
     """Return the time that a product should take with a tile; infinity if the tile was not measured."""
-    cost = COSTS[card.name].get(tuple(tile[: 4 if tile.cluster > 1 else 3 if tile.turns > 1 else 2]))
+    length = 5 if tile.transposed else 4 if tile.cluster > 1 else 3 if tile.turns > 1 else 2
+    cost = COSTS[card.name].get(tuple(tile[:length]))
     if cost is None:
         return float("inf")
     (count, m, n), k, (stage, rest, launch) = flat.shape, flat.k, cost
@@ -301,7 +343,8 @@ def _microseconds(flat: KernelProduct, card: Card, tile: Tile) -> float:
         k = _up(k, count)
     elif flat.sizes >= 0:
         m = _up(m, count)
-    tiles = count * _up(m, tile.tall * tile.cluster) * _up(n * flat.sums, tile.wide)
+    m, n = (n, m) if tile.transposed else (m, n * flat.sums)
+    tiles = count * _up(m, tile.tall * tile.cluster) * _up(n, tile.wide)
     rounds = _up(tiles, max(card.multiprocessors // tile.cluster, 1))
     if flat.is_heavy and tile.turns == 1:
         rest += _HEAVY * tile.tall * tile.wide / (128 * 256 * flat.sums)
@@ -321,7 +364,16 @@ def _fits(flat: KernelProduct, tile: Tile) -> bool:
 
     Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns. No groups
     have pairs of blocks. A warpgroup with 128 x 192 sums has registers for few words of operands, and not for groups.
+    Stores of transposed results are of one result of 16 bits, whose operands are rows or scalars. With many rows they
+    gain nothing.
     """
+    if tile.transposed:
+        plain = flat.sums == 1 and flat.sizes < 0 and not any(flat.reduces) and flat.c is None and len(flat.outs) == 1
+        few = flat.shape[-2] <= _MOST_TRANSPOSED
+        rows = not any(each.steps[-2] for each in (*flat.factors, *flat.operands))
+        # wgmma is slow with odd multiples of 8 columns if columns of A are contiguous, the rows of its operand B.
+        fast = tile.wide % 16 == 0 or flat.a.steps[-1] == flat.a.itemsize
+        return plain and few and rows and fast and flat.outs[0].itemsize == 2
     operands = [*flat.factors, *([flat.c] if flat.c else []), *flat.operands]
     # A thread has 16 columns of a part, in one row of an operand or in two.
     words = sum(4 * each.itemsize * (2 if each.steps[-2] else 1) if each.steps[-1] else 2 for each in operands)

@@ -38,6 +38,7 @@ class _GemmFields(NamedTuple):
     by_k: bool = False
     reduces: tuple[str, ...] = ()
     cluster: int = 1
+    transposed: bool = False
 
 
 class GemmSpec(_GemmFields, WarpgroupSpec):
@@ -62,6 +63,8 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
             for none.
         by_k: whether groups divide the sums over K instead: each has its own result, of its rows of Aᵀ and B.
         cluster: 2 if pairs of blocks compute two tiles, one below the other: each loads half of B for both. Else 1.
+        transposed: whether the result is stored transposed. A tile may then have any multiple of 8 columns, which are
+            rows of the result in memory.
     """
 
     __slots__ = ()
@@ -110,6 +113,16 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
         return self.tile[1] // COLUMNS // self.sums
 
     @property
+    def rest(self) -> int:
+        """Columns of results after these, if they are stored transposed: a multiple of 8."""
+        return self.tile[1] // self.sums % COLUMNS
+
+    @property
+    def loaded(self) -> int:
+        """Columns of B in a stage: a multiple of 64 if its rows are contiguous."""
+        return -(-self.tile[1] // COLUMNS) * COLUMNS if self.b_down else self.tile[1]
+
+    @property
     def threads(self) -> int:
         """Threads of a block."""
         return 128 * (self.groups + 1)
@@ -117,7 +130,7 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
     @property
     def stage_bytes(self) -> int:
         """Bytes of the parts of A and B that are multiplied at once."""
-        return ROW * (self.tile[0] + self.tile[1])
+        return ROW * (self.tile[0] + self.loaded)
 
     @property
     def staging_bytes(self) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...base.dtypes import TABLE
 from ..primitives import device
-from .epilogue import inlined
+from .operands import inlined
 from .spec import COLUMNS, PART, ROW, ROWS, GemmSpec
 
 _PRODUCTS = {
@@ -26,7 +26,8 @@ def loading(spec: GemmSpec) -> Any:
     B arrives in bricks: of 64 columns if its rows are contiguous, else of all columns of a half. Each block of a
     cluster loads a part of every brick, for all its blocks.
     """
-    (TALL, WIDE), STAGE, A_DOWN, B_DOWN, CLUSTER = spec.tile, spec.stage_bytes, spec.a_down, spec.b_down, spec.cluster
+    TALL, WIDE, STAGE, A_DOWN, B_DOWN = spec.tile[0], spec.loaded, spec.stage_bytes, spec.a_down, spec.b_down
+    CLUSTER = spec.cluster
     BRICKS = WIDE // COLUMNS if B_DOWN else spec.sums
     IN_HALF, BRICK_BYTES, BRICK_WIDE = BRICKS // spec.sums, ROW * WIDE // BRICKS, WIDE // BRICKS
     PART_BYTES, PART_WIDE, PART_DEPTH = BRICK_BYTES // CLUSTER, BRICK_WIDE // CLUSTER, depth_of(spec) // CLUSTER

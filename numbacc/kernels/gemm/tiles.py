@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..primitives.device import ld_global_b32, ld_shared_b32, st_shared_b32
-from .epilogue import inlined
+from .operands import inlined
 from .spec import GemmSpec
 
 

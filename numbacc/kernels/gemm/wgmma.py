@@ -14,7 +14,8 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from .epilogue import finish, moving
+from .epilogue import finish
+from .operands import moving
 from .spec import PART, ROW, ROWS, GemmSpec
 from .stages import clearing, depth_of, loading, multiplying, releasing
 from .tiles import tiles_of
@@ -34,7 +35,7 @@ def make(spec: GemmSpec) -> Any:
     RESULTS, BARRIERS = STAGES * STAGE, STAGES * STAGE + spec.staging_bytes
     GROUPED, BY_K, PARTS, HALVES = spec.is_grouped, spec.by_k, spec.parts, spec.halves
     OUT_WIDE, TOGETHER, TURNS, SKIPPED = spec.tile[1] // spec.sums, WARPGROUPS // spec.turns, spec.turns, spec.turns - 1
-    CLUSTER, TALL, release = spec.cluster, spec.tile[0], releasing(spec.cluster)
+    CLUSTER, TALL, TRANSPOSED, release = spec.cluster, spec.tile[0], spec.transposed, releasing(spec.cluster)
     FEW, MANY = 40, 232 if WARPGROUPS == 2 else 240
     keep, find, span, locate = tiles_of(spec)
     load, clear, (factors, zeros, multiplied, waited) = loading(spec), clearing(spec), multiplying(spec)
@@ -84,7 +85,10 @@ def make(spec: GemmSpec) -> Any:
             a, b = factors(shared, share)
             staging = shared + RESULTS + group * 2 * PART
             # Where this thread's row of an 8 x 8 matrix goes in a part of a result, swizzled.
-            at = staging + ROW * (16 * (thread >> 5) + (lane & 15)) + (((lane >> 4) ^ (lane & 7)) << 4)
+            line, chunk = 16 * (thread >> 5) + (lane & 15), lane >> 4
+            if TRANSPOSED:
+                line, chunk = 8 * (lane >> 4) + (lane & 7), 2 * (thread >> 5) + ((lane >> 3) & 1)
+            at = staging + ROW * line + ((chunk ^ (lane & 7)) << 4)
             if TURNS > 1 and turn == 1:
                 device.bar_arrive(ORDER, 256)  # turn 0 begins
             top, left = locate(tile - place[1], span(place, m, k)[1], across)

@@ -24,7 +24,6 @@ from .kinds import Kinds, parts_of
 from .meter import ATOMIC, READ, WRITE, AccessPlace, Memory, Meter
 from .normalize import Normalize
 from .reached import unraveled
-from .sites import array_of
 from .source import Source
 from .stamps import ERRORS, UNINITIALIZED, call, check, data_address, integers, note
 from .syntax import (
@@ -33,6 +32,7 @@ from .syntax import (
     GRID_BARRIER,
     WARP_BARRIER,
     Rewriter,
+    array_of,
     called,
     duplicate,
     expression,
@@ -55,7 +55,7 @@ def _touches(
         found = meter.call(builder, meter.TOUCH, [meter_at, place, where[2], at])
         with builder.if_then(builder.icmp_signed("!=", found, word(0)), likely=False):
             # the meter finds the element by its address later
-            call(context, builder, note, [error, *where, found, place, at, *[word(0)] * 5])
+            call(builder, note, [error, *where, found, place, at, *[word(0)] * 5])
 
 
 @intrinsic
@@ -188,7 +188,7 @@ class Accesses(Checks):
             self.memory.append(name)
         self._numbers: dict[Any, int] = {}
         for k, node in enumerate(walk(body)):
-            if isinstance(node, (ast.Subscript, ast.Attribute, ast.Call, ast.For)):
+            if isinstance(node, (ast.Subscript, ast.Attribute, ast.Call)):
                 node.nb_access = k  # type: ignore[union-attr]
 
     def space(self) -> dict[str, Any]:
@@ -344,23 +344,8 @@ class _Count(Kinds, Rewriter):
 
     # ------------------------------------------------------------ statements
 
-    def enter(self, s: ast.If | ast.For | ast.While) -> None:
-        kind = self.kind(s.iter) if isinstance(s, ast.For) else None
-        if isinstance(s, ast.For) and isinstance(kind, types.Array) and kind.ndim == 1:
-            self.by_index(s)
-
     def simple(self, s: ast.stmt) -> list[ast.stmt]:
         return self.assigned(s) if isinstance(s, (ast.Assign, ast.AugAssign)) else [self.visit(s)]
-
-    def by_index(self, s: ast.For) -> None:
-        """Turn a loop over an array's elements into one over their indices."""
-        at = f"_nb_at_{s.nb_access}"  # type: ignore[attr-defined]
-        element_of = expression(f"ARRAY[{at}]", s.lineno, ARRAY=duplicate(s.iter))
-        element_of.nb_access = f"element {s.nb_access}"  # type: ignore[attr-defined]
-        s.body = [ast.copy_location(ast.Assign([s.target], element_of), s), *s.body]
-        s.target = ast.Name(at, ast.Store())
-        s.iter = expression("range(len(ARRAY))", s.lineno, ARRAY=s.iter)
-        ast.fix_missing_locations(s)
 
     def assigned(self, s: ast.Assign | ast.AugAssign) -> list[ast.stmt]:
         target = s.targets[0] if isinstance(s, ast.Assign) else s.target

@@ -9,8 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .sites import array_of
-from .syntax import walk
+from .syntax import array_of, walk
 
 #: The code of this error, different from those of `checks`.
 MISALIGNED = 6

@@ -8,6 +8,7 @@ finds phases that need no checks.
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 import os
 from collections import defaultdict
@@ -19,15 +20,17 @@ from numba.extending import intrinsic
 from . import reached
 from .alignment import MISALIGNED, aligned, is_view, views
 from .analysis import Facts
+from .by_address import DYNAMIC
 from .half import as_dtype
 from .intrinsics import is_opaque
 from .kinds import Kinds, parts_of
 from .loops import STOPPED
 from .normalize import Normalize
 from .reached import WORDS
-from .sites import Sites, array_of, indices
+from .sites import Sites, indices
 from .source import Source
 from .stamps import (
+    ALIASED,
     DIVERGENT,
     ERA,
     FOLLOWED,
@@ -39,34 +42,56 @@ from .stamps import (
     SITE,
     STAMP_ATOMIC,
     THREAD,
+    UNARRIVED,
     UNINITIALIZED,
     access,
     call,
     era_bits,
+    has_memory,
     has_stamps,
     inside,
     integers,
+    is_followed,
     piece_of,
     stamps_of,
 )
-from .syntax import BARRIER, GRID_BARRIER, Rewriter, assignment, called, duplicate, expression, named, statements, walk
+from .syntax import (
+    BARRIER,
+    GRID_BARRIER,
+    Rewriter,
+    array_of,
+    assignment,
+    called,
+    duplicate,
+    expression,
+    named,
+    statements,
+    walk,
+)
 from .variables import address
 from .watching import ACQUIRE, ATOMIC, BOTH, EXCHANGE, MEMORY, OBSERVE, READ, WRITE
 
 
+def _chosen(k, v0, v1, v2, v3, v4, v5, v6, v7):  # type: ignore[no-untyped-def]
+    """Return one of eight values."""
+    low = (v0 if k == 0 else v1) if k < 2 else (v2 if k == 2 else v3)
+    high = (v4 if k == 4 else v5) if k < 6 else (v6 if k == 6 else v7)
+    return low if k < 4 else high
+
+
 def _is_injective(c0, c1, c2, c3, c4, c5, c6, c7, e0, e1, e2, e3, e4, e5, e6, e7):  # type: ignore[no-untyped-def]
     """Return whether a sum of coefficients times counters differs for all choices of the counters."""
-    coefficients, extents = (c0, c1, c2, c3, c4, c5, c6, c7), (e0, e1, e2, e3, e4, e5, e6, e7)
     reach, last = 0, 0
     for _ in range(8):
         best, size, several = 0, 0, 0
         for k in range(8):
-            c = abs(coefficients[k])
-            if extents[k] > 1:
+            c, extent = _chosen(k, c0, c1, c2, c3, c4, c5, c6, c7), _chosen(k, e0, e1, e2, e3, e4, e5, e6, e7)
+            c = max(c, -c)
+            if extent > 1:
                 if c == 0:
                     return 0
                 if c > last and (best == 0 or c < best):
-                    best, size, several = c, extents[k], 0
+                    best, size, several = c, extent, 0
                 elif c == best:
                     several = 1
         if best == 0:
@@ -84,7 +109,7 @@ def injective(typingctx: Any, coefficients: Any, extents: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         given = [v for k in (0, 1) for v in integers(context, builder, signature.args[k], args[k])]
-        return builder.trunc(call(context, builder, _is_injective, given), context.get_value_type(types.boolean))
+        return builder.trunc(call(builder, _is_injective, given), context.get_value_type(types.boolean))
 
     return types.boolean(coefficients, extents), codegen
 
@@ -96,6 +121,7 @@ class Checks:
         arrays: the names of arrays, by the numbers that errors store.
         tracked: the parameters that the kernel writes, which have stamps.
         reaches: whether the kernel finds the stamps of an access by its address.
+        follows_all: whether it does so for all parameters.
     """
 
     def __init__(self, source: Source, normal: Normalize, facts: Facts, body: list[ast.stmt], arrays: list[str]):
@@ -107,7 +133,7 @@ class Checks:
         self.views = views(body)
         self.tracked = [a for a in arrays if a in self.sites.written and has_stamps(facts.kinds[a])]
         self.shared = [*normal.shared]
-        self.reaches = False
+        self.reaches = self.follows_all = False
 
     def space(self) -> dict[str, Any]:
         """Return the values of the names that the statements use."""
@@ -116,7 +142,7 @@ class Checks:
             "_nb_stamps": stamps_of, "_nb_element": reached.element, "_nb_field": reached.field,
             "_nb_known": reached.known, "_nb_forget": reached.forget, "_nb_kept": reached.kept,
             "_nb_unraveled": reached.unraveled,
-            "_nb_address": address,
+            "_nb_address": address, "_nb_overlap": reached.overlap,
         }  # fmt: skip
 
     def parameters(self) -> list[str]:
@@ -181,7 +207,7 @@ class Checks:
             whole = f"_nb_all_{n}" if grid else n
             shape = f"{whole}.shape"
             if pieces := self.pieces(n):
-                shape = f"{whole}.size * {self.normal.shared[n][1].itemsize // pieces}"
+                shape = f"{whole}.size * {self.normal.shared[n][1].itemsize} // {pieces}"
             out += statements(
                 f"""
                 _nb_wrote{own}_{n} = _nb_zeros({shape}, _nb_np.int64)
@@ -194,7 +220,19 @@ class Checks:
         out += self.listed(line) if self.reaches else []
         for n in () if grid else self.tracked:
             out += statements(f"_nb_private_{n} = TEST", line, TEST=self.sites.private(n))
-        return out
+        return [*self.apart(line), *out]
+
+    def apart(self, line: int) -> list[ast.stmt]:
+        """Return the statements that end the launch if a written parameter and another one share memory."""
+        kinds = {p: kind for p in self.source.parameters if has_memory(kind := self.facts.kinds.get(p))}
+        plain = {p for p, kind in kinds.items() if not is_followed(kind)}
+        written = {p for p in kinds if p in self.sites.written or p not in self.parameter_arrays}
+        pairs = [
+            f"_nb_overlap({a}, {b})" for a, b in itertools.combinations(kinds, 2) if {a, b} & plain and {a, b} & written
+        ]
+        if not pairs:
+            return []
+        return statements(f"if {' | '.join(pairs)}:\n _nb_error[0] = {ALIASED}\n return", line)
 
     def start(self, line: int) -> list[ast.stmt]:
         """Return statements at the start of a block."""
@@ -314,6 +352,22 @@ class Checks:
         return self.lines.index(line)
 
 
+class AliasedChecks(Checks):
+    """The checks of a launch whose arguments share memory: accesses to all of them are found by address."""
+
+    def __init__(self, source: Source, normal: Normalize, facts: Facts, body: list[ast.stmt], arrays: list[str]):
+        super().__init__(source, normal, facts, body, arrays)
+        self.tracked = []
+        self.follows_all = True
+
+    def apart(self, line: int) -> list[ast.stmt]:
+        return []
+
+    def clean(self, body: list[ast.stmt], emit: Any) -> tuple[list[ast.stmt], ast.expr] | None:
+        used = {self.sites.bases.get(n, n) for n in named(body)}
+        return None if used & {*self.parameter_arrays} else super().clean(body, emit)
+
+
 class AddressChecks(Checks):
     """The checks of a kernel whose arguments hold addresses."""
 
@@ -324,6 +378,9 @@ class AddressChecks(Checks):
     def space(self) -> dict[str, Any]:
         return {**super().space(), "_nb_at": reached.at}
 
+    def apart(self, line: int) -> list[ast.stmt]:
+        return []
+
     def parameters(self) -> list[str]:
         return [*super().parameters(), MEMORY]
 
@@ -333,6 +390,8 @@ class AddressChecks(Checks):
 
     def pieces(self, array: str) -> int:
         """Return the bytes that have a stamp in an array of 16-byte elements, which holds numbers of any size."""
+        if array == DYNAMIC:  # nothing accesses fewer bytes by address
+            return 4
         return 2 if self.normal.shared[array][1].itemsize == 16 else super().pieces(array)
 
     def listed(self, line: int) -> list[ast.stmt]:
@@ -462,7 +521,7 @@ class _Check(Kinds, Rewriter):
             return False
         kind = self.emit.kinds.get(base)
         if isinstance(kind, types.Array) and base in self.checks.parameter_arrays:
-            return base in self.checks.tracked or not has_stamps(kind)
+            return self.checks.follows_all or base in self.checks.tracked or not has_stamps(kind)
         return True
 
     def reached(self, node: ast.expr, kind: Any, array: str, shown: str, text: str, mode: int) -> str:
@@ -532,8 +591,9 @@ class _Check(Kinds, Rewriter):
     def of_expression(self, node: ast.Subscript, mode: int) -> Any:
         """Check an element of an array that is an expression: `x.T[i, j]`, `x[4:][i]`, `pair.x[i]`, `x[indices]`."""
         array, parts, line = node.value, parts_of(node), node.lineno
-        flat = isinstance(array, ast.Attribute) and array.attr == "flat"
-        kind = self.kind(array.value if flat else array)  # type: ignore[attr-defined]
+        shown, flat = ast.unparse(array), isinstance(array, ast.Attribute) and array.attr == "flat"
+        array = array.value if flat else array  # type: ignore[attr-defined]
+        kind = self.kind(array)
         if not isinstance(kind, types.Array):
             return self.generic_visit(node)
         if any(self.is_slice(p) for p in parts):
@@ -543,10 +603,9 @@ class _Check(Kinds, Rewriter):
         count, ndim = sum(self.axes(p) or 0 for p in parts), 1 if flat else kind.ndim
         if not count <= ndim or (len(parts) > 1 and count > len(parts)):
             return self.generic_visit(node)
-        name, site = ast.unparse(array), self.checks.site(node)
-        root = array_of(array)
+        site, root = self.checks.site(node), array_of(array)
         fields = any(isinstance(n, ast.Constant) and isinstance(n.value, str) for n in ast.walk(array))
-        where = f"_nb_error, ({site}, {self.checks.number(name)}, _nb_t, _nb_block)"
+        where = f"_nb_error, ({site}, {self.checks.number(shown)}, _nb_t, _nb_block)"
         index: ast.expr = parts[0]
         if len(parts) > 1 or not isinstance(self.kind(index), types.BaseTuple):
             parts = list(index.elts) if isinstance(index, ast.Tuple) else parts
@@ -554,15 +613,17 @@ class _Check(Kinds, Rewriter):
         given = {"A": self.visit(duplicate(array)), "INDEX": index}
         text = f"_nb_inside(A.shape, INDEX, {where})"
         if flat:
-            given["A"] = given["A"].value
-            text = f"_nb_inside((A.size,), INDEX, {where})[0]"
-        elif count == ndim and root in self.shadowed and isinstance(self.kinds.get(root), types.Array) and not fields:
+            text = f"_nb_unraveled(A.shape, _nb_inside((A.size,), INDEX, {where})[0])"
+            given["INDEX"], count = expression(text, line, **given), kind.ndim
+            text = "INDEX"
+        shadowed = root in self.shadowed and isinstance(self.kinds.get(root), types.Array) and not fields
+        if count == kind.ndim and shadowed:
             for k in ("wrote", "read"):
                 given[k.upper()] = _Rooted(root, f"_nb_{k}_{root}").visit(self.visit(duplicate(array)))
             base = self.checks.sites.bases.get(root, root)
             text = f"_nb_access(A.shape, INDEX, {where}, WROTE, READ, {self.how(base, mode, site)})"
-        elif count == ndim:
-            text = self.reached(node, kind, root, name, text, mode).replace("ARRAY", "A", 1)
+        elif count == kind.ndim:
+            text = self.reached(node, kind, root, shown, text, mode).replace("ARRAY", "A", 1)
         node.value = self.visit(array)
         node.slice = expression(text, line, **given)
         return node
@@ -702,6 +763,14 @@ def explain(
     elif kind == UNINITIALIZED:
         beside = f" at element {element}" if index else ""
         text = f"{where}: {array}, shared memory, is read{beside} before it is written, in {thread}"
+    elif kind == UNARRIVED:
+        beside = f" at element {element}" if index else ""
+        site = (stamp >> SITE) & 255
+        line_of = f" in line {lines[site][1]}" if site < min(len(lines), 255) else ""
+        text = (
+            f"{where}: {thread} {_VERBS[other & 7]} {array}{beside} before the copy arrived that thread "
+            f"{place(stamp & THREAD, block)} began{line_of}: that thread must wait for it first, by cp_async_wait_group"
+        )
     elif kind == MISALIGNED:
         text = (
             f"{where}: an access to {other} bytes at element {element} of {array}, in {thread}, starts at an address "
@@ -736,6 +805,10 @@ def explain(
 _VERBS = defaultdict(lambda: "changes", {READ: "reads", OBSERVE: "reads", WRITE: "writes"})
 
 
+#: Accesses that are so many bytes after an allocation are unlikely to be meant for it.
+_FAR = 1 << 12
+
+
 def explained(kind: int, name: str, how: int, index: tuple[int, ...]) -> str:
     """Return what is wrong with an access.
 
@@ -752,4 +825,6 @@ def explained(kind: int, name: str, how: int, index: tuple[int, ...]) -> str:
         return f"{text} at byte {distance:,} of {memory}, an address that is not a multiple of {alignment}"
     if not size:
         return f"{text} before all memory of the launch"
+    if not name and distance >= size + _FAR:
+        return f"{text} at an address that no array of the launch has"
     return f"{text} at byte {distance:,} of {memory}" + (f", which has {size:,} bytes" if name else "")

@@ -11,6 +11,7 @@ from numba.core import rewrites, typed_passes
 from numba.core.compiler import run_frontend
 from numba.core.registry import cpu_target
 
+from .matrices import repeated
 from .normalize import BLOCK_VOTES, Normalize
 from .syntax import CONTEXT, EXCHANGE, RAISE, called, duplicate, expression, function, meets, statements
 
@@ -26,6 +27,11 @@ class _Alone(ast.NodeTransformer):
             kind, *given = node.value.args  # type: ignore[attr-defined]
             if kind.value in BLOCK_VOTES:
                 node.value = expression("_nb_predicate(VALUE)", node.lineno, VALUE=given[0])
+            elif kind.value.startswith("mma"):
+                node.value = given[0]
+            elif kind.value.startswith("ldmatrix"):
+                count = 4 * int(kind.value.split()[1])
+                node.value = expression(repeated("_nb_np.uint32(PLACE)", count), node.lineno, PLACE=given[0])
             else:
                 node.value = given[1] if kind.value.startswith("shfl") else _vote(kind.value, node)
         return node

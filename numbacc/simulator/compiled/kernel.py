@@ -34,16 +34,17 @@ from ...runtime import disk_cache, host_cache
 from . import arithmetic, half
 from .analysis import Facts
 from .arguments import offset
-from .checks import AddressChecks, Checks, explain
+from .by_address import with_arrays
+from .checks import AddressChecks, AliasedChecks, Checks, explain
 from .host import cores
 from .inference import infer
-from .loops import STOP, goes_on, hide_trips, interruptible, make_stoppable
+from .loops import STOP, by_index, goes_on, hide_trips, interruptible, make_stoppable, without_flat
 from .normalize import Normalize, constants, free_numbers
 from .phases import RAISED, Masks, Phases
-from .reached import LaunchMemory
+from .reached import LaunchMemory, spans_of
 from .short_cuts import short_cuts
 from .source import Source, as_written
-from .stamps import ERRORS, has_stamps, header, is_followed
+from .stamps import ALIASED, ERRORS, RACE, has_stamps, header, is_followed
 from .syntax import PREFIX, SHAPE, assignment, duplicate, expression, function, meets, named, returns, statements, walk
 from .variables import empty, zeros
 from .versions import split, unite
@@ -73,6 +74,7 @@ class _Compiled:
         converts: whether an argument is float16 or bfloat16, which compiled code takes as its bits.
         stamped: the arrays whose elements have stamps in checked mode.
         follows: whether checked mode follows accesses to some of the arguments by their addresses.
+        by_address: whether the kernel accesses memory by addresses, with functions of `numbacc.device`.
     """
 
     run: Callable[..., None]
@@ -85,6 +87,7 @@ class _Compiled:
     converts: bool
     stamped: list[int]
     follows: bool
+    by_address: bool
 
 
 class Kernel:
@@ -136,6 +139,7 @@ class Kernel:
         self._typed = sorted(self.source.typed())
         self._special = False
         self._specials: dict[Any, Kernel] = {}
+        self._aliased = False
 
     def launch(
         self,
@@ -181,7 +185,7 @@ class Kernel:
             error = np.zeros(ERRORS, np.int64)
         else:
             stamped = [arguments[k] for k in compiled.stamped]
-            followed: Any = LaunchMemory.of(arguments) if compiled.follows else None
+            followed: Any = LaunchMemory.of(arguments, self._aliased) if compiled.follows else None
             held = followed.address if followed else 0
             error = header(stamped, len(compiled.arrays), offsets, held)
             if followed:
@@ -192,9 +196,12 @@ class Kernel:
             meter, workers = observe(accesses), 1
             meter.error = error
             shadows = (meter.header,)
-        if self.checked and self._memory:
-            memory, workers = LaunchMemory(self._memory(), error), 1
-            shadows = (*shadows, memory.address)
+        if self.checked and (self._memory or compiled.by_address):
+            if self._memory:
+                memory = LaunchMemory(self._memory(), error)
+            else:
+                memory = LaunchMemory.of_launch(arguments, given or arguments, error)
+            workers, shadows = 1, (*shadows, memory.address)
         tail = (*block, *grid, dynamic_bytes, error, *shadows, *arguments)
         workers = workers or cores()
         small = blocks * block[0] * block[1] * block[2] < _SMALL
@@ -216,6 +223,9 @@ class Kernel:
                 raise
         if not error[0]:
             return
+        if error[0] == ALIASED:
+            self._of_aliased().launch(grid, block, dynamic_bytes, arguments, workers, observe, given)
+            return
         if error[0] == RAISED:
             raise raised(error, self._normalized().raised, block, grid)
         with self._lock:
@@ -224,6 +234,8 @@ class Kernel:
             checks.located(error, meter)
         names, lines = (checks.arrays, checks.lines) if checks else ([], [])
         found = explain(error, [*map(self._written, names)], lines, self.source, block, grid, compiled.serial)
+        if self._aliased and error[0] == RACE:
+            found["message"] += self._sharing(arguments)
         raise KernelError(found.pop("message"), **found)
 
     # ------------------------------------------------------------ compilation
@@ -235,13 +247,36 @@ class Kernel:
         key = tuple(dtypes.values())
         with self._lock:
             if key not in self._specials:
-                made = copy.copy(self)
-                made._lock, made._normal, made._special = threading.Lock(), None, True
-                made._compiled, made._built = {}, {}
+                made = self._copied()
+                made._special = True
                 made.source = Source(self.source.function)
                 made.source.constants.update({n: SimpleNamespace(dtype=d) for n, d in dtypes.items()})
                 self._specials[key] = made
             return self._specials[key]
+
+    def _copied(self) -> Kernel:
+        """Return a copy that is not compiled yet."""
+        made = copy.copy(self)
+        made._lock, made._normal = threading.Lock(), None
+        made._compiled, made._built, made._specials = {}, {}, {}
+        return made
+
+    def _of_aliased(self) -> Kernel:
+        """Return the kernel for checked launches whose arguments share memory."""
+        with self._lock:
+            if "aliased" not in self._specials:
+                self._specials["aliased"] = made = self._copied()
+                made._aliased = True
+            return self._specials["aliased"]
+
+    def _sharing(self, arguments: tuple[Any, ...]) -> str:
+        """Return the end of the message of a race: which arguments share memory."""
+        spans = {n: [*spans_of([each], True)] for n, each in zip(self.source.parameters, arguments, strict=True)}
+        found: dict[str, None] = {}
+        for (a, first), (b, second) in itertools.combinations(spans.items(), 2):
+            if any(max(p[0], q[0]) < min(p[1], q[1]) for p in first for q in second):
+                found.update({a: None, b: None})
+        return f". {' and '.join(found)} share memory" if found else ""
 
     @observable("setup")
     def _build_once(self, key: Any, arguments: tuple[Any, ...]) -> _Compiled:
@@ -289,8 +324,10 @@ class Kernel:
 
     @property
     def _checks(self) -> type[Checks]:
-        if self._memory:
+        if self._memory or self._normalized().by_address:
             return AddressChecks
+        if self._aliased:
+            return AliasedChecks
         if not self.traced:
             return Checks
         from .accesses import Accesses  # takes a while to import
@@ -302,6 +339,9 @@ class Kernel:
             normal = Normalize(self.source, self._device, inlines=self.checked, options=self._options)
             self._body = normal.block(duplicate(self.source.body))
             free_numbers(self._body, normal.space)
+            self._body = with_arrays(self._body, normal.addressed) if normal.by_address else self._body
+            if normal.by_address and self.traced:
+                raise self.source.unsupported(self.source.line, "an access by address in a trace")
             self._normal = normal
         return self._normal
 
@@ -322,9 +362,10 @@ class Kernel:
 
         waits = any(isinstance(n, ast.While) for n in walk(self._body))
         contiguous = all(kinds[k].layout == "C" for k in arrays)
-        stamped = [k for k in arrays if has_stamps(kinds[k])]
-        follows = self.checked and not self.traced and any(map(is_followed, kinds))
-        return _Compiled(run, dispatcher, checks, normal.grid, waits, arrays, contiguous, False, stamped, follows)
+        stamped = [k for k in arrays if has_stamps(kinds[k]) and not self._aliased]
+        follows = self._aliased or (self.checked and not self.traced and any(map(is_followed, kinds)))
+        kept = normal.grid, waits, arrays, contiguous, False, stamped, follows, normal.by_address
+        return _Compiled(run, dispatcher, checks, *kept)
 
     def _run(
         self, kinds: tuple[types.Type, ...], axes: int, signature: tuple[types.Type, ...]
@@ -341,7 +382,7 @@ class Kernel:
         parts = [_versions(), "\n".join(map(ast.unparse, self._body)), constants(named(self._body), normal.space)]
         if self.checked:  # errors contain the lines of accesses
             parts.append(repr([n.lineno for n in walk(self._body) if isinstance(n, (ast.stmt, ast.Subscript))]))
-        how = self.checked, self.traced, self._options
+        how = self.checked, self.traced, self._aliased, self._options
         parts += [self._identity, *normal.texts, repr((kinds, axes, normal.shared, normal.local, *how))]
         name = f"_nb_run_{hashlib.sha256('|'.join(parts).encode()).hexdigest()[:32]}"
         empty = self._function(function(name, [f"_nb_{k}" for k in range(len(signature))], []), name, {}, self.source)
@@ -369,6 +410,8 @@ class Kernel:
         normal, source = self._normalized(), self.source
         plain, of = split(self._body, {*source.parameters})
         found = unite(plain, of, infer(normal, source.parameters, plain, kinds, self._function))
+        plain = without_flat(plain, found)
+        plain = by_index(plain, found, normal.space) if self.checked else plain
         facts = Facts(normal, plain, found)
         arrays = [p for p, t in zip(source.parameters, kinds, strict=True) if isinstance(t, types.Array)]
         checks = self._checks(source, normal, facts, plain, arrays) if self.checked else None

@@ -15,9 +15,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .syntax import called, expression, stored, walk
+from .kinds import Kinds
+from .reached import unraveled
+from .syntax import assignment, called, duplicate, expression, stored, walk
 
-__all__ = ["STOP", "STOPPED", "goes_on", "hide_trips", "interruptible", "make_stoppable"]
+__all__ = ["STOP", "STOPPED", "by_index", "goes_on", "hide_trips", "interruptible", "make_stoppable", "without_flat"]
 
 #: The index in the array of errors that makes loops end, and the error code of a stopped launch.
 STOP, STOPPED = 15, 7
@@ -56,6 +58,128 @@ def _constant(node: ast.expr, space: dict[str, Any], assigned: set[str]) -> Any:
 
 def _compares(loop: ast.For) -> bool:
     return any(isinstance(n, ast.Compare) or called(n) in ("max", "min") for n in walk(loop.body))
+
+
+def by_index(body: list[ast.stmt], kinds: dict[str, Any], space: dict[str, Any]) -> list[ast.stmt]:
+    """Turn loops over the elements of arrays into loops over their indices, so that checks see the accesses.
+
+    Args:
+        kinds: the type of each variable; those of new variables are added.
+        space: the values of global names; those of new names are added.
+    """
+    return _ByIndex(kinds, space).block(body)
+
+
+class _Flat(ast.NodeTransformer):
+    """Let variables that hold `x.flat` hold `x`."""
+
+    def __init__(self, names: set[str]):
+        self.names = names
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        self.generic_visit(node)
+        if isinstance(node.targets[0], ast.Name) and node.targets[0].id in self.names:
+            assert isinstance(node.value, ast.Attribute)
+            node.value = node.value.value
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id not in self.names or not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.copy_location(ast.Attribute(node, "flat", ast.Load()), node)
+
+
+def without_flat(body: list[ast.stmt], kinds: dict[str, Any]) -> list[ast.stmt]:
+    """Let variables that hold `x.flat` hold `x`, which can live across barriers and be checked.
+
+    Args:
+        kinds: the type of each variable, which are changed.
+    """
+    names = {n for n, kind in kinds.items() if isinstance(kind, types.NumpyFlatType)}
+    if not names:
+        return body
+    kinds.update({n: kinds[n].array_type for n in names})
+    return [_Flat(names).visit(s) for s in body]
+
+
+class _ByIndex(Kinds):
+    def __init__(self, kinds: dict[str, Any], space: dict[str, Any]):
+        super().__init__(kinds, space)
+        self.variables, self.globals, self.count = kinds, space, 0
+        self.before: list[ast.stmt] = []
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for s in body:
+            for part in ("body", "orelse"):
+                if inner := getattr(s, part, None):
+                    setattr(s, part, self.block(inner))
+            if isinstance(s, ast.For):
+                out += self.loop(s)
+            out.append(s)
+        return out
+
+    def loop(self, s: ast.For) -> list[ast.stmt]:
+        """Change one loop, and return the statements before it."""
+        self.count += 1
+        self.before = []
+        at = f"_nb_at_{self.count}"
+        found = self.items(s.iter, at, stored(s))
+        if found is None:
+            return []
+        self.variables[at] = types.int64
+        length, item = found
+        assert isinstance(s.target, ast.Name)
+        s.body = [assignment(s.target.id, item, s.lineno), *s.body]
+        s.target = ast.copy_location(ast.Name(at, ast.Store()), s.target)
+        s.iter = expression("range(LENGTH)", s.lineno, LENGTH=length)
+        return self.before
+
+    def items(self, node: ast.expr, at: str, changes: set[str]) -> tuple[ast.expr, ast.expr] | None:
+        """Return how many elements a loop has, and the current one; None if it is not a loop over arrays.
+
+        Args:
+            at: the variable that counts.
+            changes: the variables that the loop assigns.
+        """
+        name, line = called(node), node.lineno
+        given: list[ast.expr] = getattr(node, "args", [])
+        if isinstance(kind := self.kind(node), types.Array):
+            array = self.kept(node, kind, changes)
+            return expression("ARRAY.shape[0]", line, ARRAY=array), expression(f"ARRAY[{at}]", line, ARRAY=array)
+        if isinstance(node, ast.Attribute) and node.attr == "flat" and isinstance(self.kind(node.value), types.Array):
+            array = self.kept(node.value, self.kind(node.value), changes)
+            return expression("ARRAY.size", line, ARRAY=array), expression(f"ARRAY.flat[{at}]", line, ARRAY=array)
+        if getattr(getattr(node, "func", None), "attr", "") == "ndenumerate" and len(given) == 1:
+            found = self.items(ast.copy_location(ast.Attribute(given[0], "flat", ast.Load()), node), at, changes)
+            if found is None:
+                return None
+            self.globals["_nb_unraveled"] = unraveled
+            text = f"(_nb_unraveled(ARRAY.shape, {at}), ELEMENT)"
+            return found[0], expression(text, line, ARRAY=found[0].value, ELEMENT=found[1])  # type: ignore[attr-defined]
+        if name == "enumerate" and given and (found := self.items(given[0], at, changes)):
+            start = given[1] if len(given) > 1 else expression("0", line)
+            return found[0], expression(f"(START + {at}, ELEMENT)", line, START=start, ELEMENT=found[1])
+        if name == "zip" and given:
+            parts = [self.items(each, at, changes) for each in given]
+            if all(parts):
+                lengths, elements = zip(*(part for part in parts if part), strict=True)
+                length = lengths[0]
+                for each in lengths[1:]:
+                    length = expression("min(LENGTH, EACH)", line, LENGTH=length, EACH=each)
+                item: ast.expr = ast.copy_location(ast.Tuple([*elements], ast.Load()), node)
+                return length, ast.fix_missing_locations(item)
+        return None
+
+    def kept(self, array: ast.expr, kind: types.Array, changes: set[str]) -> ast.expr:
+        """Return a variable that holds an array during a loop."""
+        if isinstance(array, ast.Name) and array.id not in changes:
+            return array
+        name = f"_nb_over_{self.count}_{len(self.before)}"
+        self.before.append(assignment(name, duplicate(array), array.lineno))
+        self.variables[name] = kind
+        made: ast.expr = expression(name, array.lineno)
+        return made
 
 
 @intrinsic

@@ -11,8 +11,8 @@ kinds of access so far, whether they had several owners, and the set of their pl
 In a grid that synchronizes, each phase runs all blocks. `enter_block` goes to a block: it counts the requests of the
 block before, and takes the new block's state, shared memory and cells.
 
-The functions get the address of a `Meter`'s numbers. They are compiled once and kept on disk. A kernel finds their
-addresses among the numbers, so it compiles without them.
+The functions get the address of a `Meter`'s numbers. `integers` compiles them once, and keeps them on disk. A kernel
+finds their addresses among the numbers, so it compiles without them.
 """
 
 from __future__ import annotations
@@ -31,17 +31,13 @@ import llvmlite
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core.ccallback import CFunc
-from numba.extending import intrinsic, register_jitable
 
-from ...runtime import disk_cache, host_cache
-from . import variables
+from . import integers
 from .alignment import MISALIGNED
+from .integers import call as _call
+from .integers import load as _load
+from .integers import store as _store
 from .loops import STOP
-from .short_cuts import short_cuts
-from .variables import load as _load
-from .variables import store as _store
 
 READ, WRITE, ATOMIC = range(3)
 WARP, SECTOR = 32, 32
@@ -83,24 +79,10 @@ _RECORDS = 1 << 14
 _SLOTS, _MOST_SLOTS = 1 << 10, 1 << 19
 
 
-@intrinsic
-def _call(typingctx: Any, function: Any, which: Any) -> Any:
-    """Call a C function at an address."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [args[1].type])
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), [args[1]])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
-
-
-@register_jitable
 def _get(base, k):  # type: ignore[no-untyped-def]
     return _load(base + 8 * k)
 
 
-@register_jitable
 def _put(base, k, value):  # type: ignore[no-untyped-def]
     _store(base + 8 * k, value)
 
@@ -108,7 +90,6 @@ def _put(base, k, value):  # type: ignore[no-untyped-def]
 # ---------------------------------------------------------------- one access
 
 
-@register_jitable
 def _level(cell, state, places, words, tag, owner, kind, word, bit):  # type: ignore[no-untyped-def]
     """Record an access to a cell in one level's group. Return whether the group's accesses race."""
     old = _get(cell, state)
@@ -128,7 +109,6 @@ def _level(cell, state, places, words, tag, owner, kind, word, bit):  # type: ig
     return 1
 
 
-@register_jitable
 def _follow(m, row, site, t, address, nbytes, kind, reads):  # type: ignore[no-untyped-def]
     """Record an access in the cells of its memory."""
     words = _get(m, WORDS)
@@ -228,7 +208,6 @@ def touch(m, site, t, address):  # type: ignore[no-untyped-def]
 # ---------------------------------------------------------------- requests
 
 
-@register_jitable
 def _is_new(found, count, value):  # type: ignore[no-untyped-def]
     """Add a value to a set of `count` values, and return whether it is new. Their maximum comes first."""
     if count == 0 or value > _get(found, 0):
@@ -242,7 +221,6 @@ def _is_new(found, count, value):  # type: ignore[no-untyped-def]
     return True
 
 
-@register_jitable
 def _sectors(base, found, nbytes):  # type: ignore[no-untyped-def]
     count, mask = 0, _get(base, _MASK)
     for lane in range(WARP):
@@ -254,7 +232,6 @@ def _sectors(base, found, nbytes):  # type: ignore[no-untyped-def]
     return count
 
 
-@register_jitable
 def _addresses(base, found):  # type: ignore[no-untyped-def]
     """Return how many addresses differ."""
     count, mask = 0, _get(base, _MASK)
@@ -264,7 +241,6 @@ def _addresses(base, found):  # type: ignore[no-untyped-def]
     return count
 
 
-@register_jitable
 def _turns(base):  # type: ignore[no-untyped-def]
     """Return the largest number of threads that use the same address."""
     most, mask = 0, _get(base, _MASK)
@@ -278,7 +254,6 @@ def _turns(base):  # type: ignore[no-untyped-def]
     return most
 
 
-@register_jitable
 def _passes(base, found, nbytes, kind):  # type: ignore[no-untyped-def]
     """Return the extra shared-memory passes beyond those that the bytes need.
 
@@ -306,7 +281,6 @@ def _passes(base, found, nbytes, kind):  # type: ignore[no-untyped-def]
     return extra + max(most - 1, 0)
 
 
-@register_jitable
 def _digest(m):  # type: ignore[no-untyped-def]
     """Count the requests since the last barrier of the block."""
     places, scratch = _get(m, PLACES), _get(m, SCRATCH)
@@ -338,7 +312,6 @@ def _digest(m):  # type: ignore[no-untyped-def]
 # ---------------------------------------------------------------- barriers and blocks
 
 
-@register_jitable
 def _new_groups(m):  # type: ignore[no-untyped-def]
     """Begin a new phase of the block, and a new one for each warp."""
     warps = (_get(m, THREADS) + WARP - 1) // WARP
@@ -349,7 +322,6 @@ def _new_groups(m):  # type: ignore[no-untyped-def]
     _put(m, TAG, tag + warps + 1)
 
 
-@register_jitable
 def _look_for_unwritten(m):  # type: ignore[no-untyped-def]
     """Record shared memory read since the last barrier that no other thread wrote, once for each place."""
     for k in range(_get(m, UNWRITTEN_COUNT)):
@@ -379,7 +351,6 @@ def at_grid(m):  # type: ignore[no-untyped-def]
     return 0
 
 
-@register_jitable
 def _enter(m, block):  # type: ignore[no-untyped-def]
     before = _get(m, BLOCK)
     if block == before and _get(m, BLOCKS):
@@ -436,7 +407,6 @@ def at_warp(m, t):  # type: ignore[no-untyped-def]
     return 0
 
 
-@register_jitable
 def _count_races(m, row):  # type: ignore[no-untyped-def]
     """Add to each class of places how many different addresses race in an array's memory."""
     words, cells, shared, shift = _get(m, WORDS), _get(row, CELLS), _get(row, SHARED), _get(row, SHIFT)
@@ -458,7 +428,6 @@ def _count_races(m, row):  # type: ignore[no-untyped-def]
                 _put(members, 1, _get(members, 1) + 1)
 
 
-@register_jitable
 def _end_block(m):  # type: ignore[no-untyped-def]
     """Count the races of a block that ends."""
     _digest(m)
@@ -542,24 +511,12 @@ FUNCTIONS: dict[int, Any] = {
 
 
 @functools.cache
-def machine_code() -> dict[int, CFunc]:
-    """Return the functions as machine code, from the disk cache if possible."""
+def machine_code() -> tuple[dict[int, int], Any]:
+    """Return the addresses of the functions, whose machine code is kept on disk, and an object that keeps it alive."""
     digest = hashlib.sha256(f"{sys.version} {numba.__version__} {llvmlite.__version__} {MISALIGNED}".encode())
-    for file in (__file__, variables.__file__):
+    for file in (__file__, integers.__file__):
         digest.update(Path(file).read_bytes())
-    made = {}
-    for number, function in FUNCTIONS.items():
-        signature = types.int64(*[types.int64] * function.__code__.co_argcount)
-        compiled = CFunc(function, (signature.args, signature.return_type), {}, {})
-        try:
-            function.kept_in = disk_cache.directory() / "simulate" / f"meter-{digest.hexdigest()[:16]}"
-            compiled._cache = host_cache.Cache(function)  # type: ignore[attr-defined]
-        except OSError as error:
-            disk_cache.warn_of(error)
-        with short_cuts():
-            compiled.compile()
-        made[number] = compiled
-    return made
+    return integers.addresses(FUNCTIONS, f"meter-{digest.hexdigest()[:16]}")
 
 
 def call(builder: Any, number: int, args: list[Any]) -> Any:
@@ -674,9 +631,9 @@ class Meter:
             self._new_log()
         self._follow_memory(words)
         self._classify(words)
-        self._callback = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self._called)
-        for number, function in machine_code().items():
-            self.header[number] = function.address or 0
+        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self._called)
+        for number, address in machine_code()[0].items():
+            self.header[number] = address
         self.header[CALL] = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
 
     def _numbers(self, **numbers: int) -> None:
@@ -689,7 +646,7 @@ class Meter:
         self.header[place] = array.ctypes.data
         return array
 
-    def _called(self, which: int) -> None:
+    def _called(self, which: int) -> int:
         """Allocate slots (0) or records (1), when machine code asks for more."""
         try:
             if which:
@@ -705,6 +662,7 @@ class Meter:
                 self.header[CAPACITY] = len(pool)
         except MemoryError:
             self._fill()
+        return 0
 
     def _fill(self) -> None:
         self.header[FULL] = 1

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from . import atomics, functions, half, warps
+from . import atomics, by_address, functions, half, matrices, warps
 from .intrinsics import is_opaque, is_scalar, mark, scalar_function
 from .loops import hide_trips
 from .source import Source, is_device, own, plain
@@ -55,7 +55,7 @@ _LOADS = {f"cuda.{name}" for name in ("ldca", "ldcg", "ldcs", "ldlu", "ldcv")}
 _STORES = {f"cuda.{name}" for name in ("stcg", "stcs", "stwb", "stwt")}
 
 #: Attributes of arrays that are not memory.
-_SIZES = ("shape", "strides", "size", "ndim", "itemsize")
+SIZES = ("shape", "strides", "size", "ndim", "itemsize")
 
 _SIMPLE = (
     ast.Assign,
@@ -88,6 +88,8 @@ class Normalize(ast.NodeTransformer):
         options: Numba's, for scalar functions.
         opaque: names of functions whose code no text tells.
         written: the users' names of variables of inlined functions.
+        by_address: whether the kernel accesses memory by addresses, with functions of `numbacc.device`.
+        addressed: the shared arrays that have addresses, in the order of their numbers.
     """
 
     def __init__(
@@ -117,6 +119,8 @@ class Normalize(ast.NodeTransformer):
         self._scalars: dict[int, str] = {}
         self.opaque: list[str] = []
         self._numbers: dict[int, int] = {}
+        self.by_address = False
+        self.addressed: list[str] = []
 
     def fresh(self, stem: str) -> str:
         """Return a new name."""
@@ -362,9 +366,9 @@ class Normalize(ast.NodeTransformer):
     def reads(self, node: ast.AST) -> bool:
         """Return whether an expression reads memory itself."""
         if isinstance(node, ast.Subscript):
-            return not (isinstance(node.value, ast.Attribute) and node.value.attr in _SIZES)
+            return not (isinstance(node.value, ast.Attribute) and node.value.attr in SIZES)
         if isinstance(node, ast.Attribute):
-            return node.attr not in _SIZES and not inspect.ismodule(self.known(node.value))
+            return node.attr not in SIZES and not inspect.ismodule(self.known(node.value))
         return False
 
     def visit_Assign(self, node: ast.Assign) -> Any:
@@ -525,6 +529,9 @@ class Normalize(ast.NodeTransformer):
         """Rewrite a call of a function that is not CUDA's."""
         func, line = node.func, node.lineno
         target = self.known(func)
+        for each in (by_address, matrices):
+            if each.is_known(target):
+                return each.rewritten(self, node, target.__name__)
         if (how := mark(target, "numbacc_board")) is not None:
             return self.on_board(node, how)
         if is_device(target):
@@ -672,7 +679,7 @@ class Normalize(ast.NodeTransformer):
                 return True
             shadowed = isinstance(n, ast.Name) and n.id in local
             value = None if path or shadowed else inner.meaning(n)
-            if mark(value, "numbacc_board") is not None:
+            if mark(value, "numbacc_board") is not None or by_address.is_known(value) or matrices.is_known(value):
                 return True
             if is_device(value):
                 below, value_line = Source(value), getattr(n, "lineno", inner.line)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numba import types
 
-from . import half, warps
+from . import half, matrices, warps
 from .analysis import Facts, factor
 from .normalize import BLOCK_VOTES, Normalize
 from .syntax import (
@@ -476,6 +476,8 @@ class Phases:
         kind_node, *given = s.value.args
         kind: str = kind_node.value  # type: ignore[attr-defined]
         result = s.targets[0].id
+        if kind.startswith(("mma", "ldmatrix")):
+            return self.of_matrices(kind, result, given, s.lineno)
         board, came = f"_nb_board{result}", f"_nb_came{result}"
         guards = [*(["_nb_alive"] if self.returning else []), *masks.names]
         whole, own = not guards, len(guards) > 1  # all threads reach it; several masks are combined on a board
@@ -517,6 +519,33 @@ class Phases:
         # Literals would compile the function once for each.
         call.args += [expression("_nb_np.int64(A)", s.lineno, A=a) for a in (*mask, *rest)]
         return _Exchange(first, before, [], [assignment(result, call, s.lineno)], False)
+
+    def of_matrices(self, kind: str, result: str, given: list[ast.expr], line: int) -> _Exchange:
+        """Return the statements of a product of matrices, or of a load of matrices, by warps."""
+        space, slot, board = self.normal.space, self.slot, f"_nb_board{result}"
+        if kind.startswith("ldmatrix"):
+            numbers = [int(n) for n in kind.split()[1:]]
+            name = f"_nb_device_{kind.replace(' ', '_')}"
+            space[name] = matrices.load(*numbers)
+            if self.carried is not None:
+                self.heads += self.make(f"{board} = _nb_zeros(_nb_slots, _nb_np.int64)")
+            before = statements(f"{board}[{slot}] = PLACE", line, PLACE=given[0])
+            call = expression(f"{name}({board}, {slot}, _nb_t, ARRAYS)", line, ARRAYS=given[1])
+            return _Exchange([], before, [], [assignment(result, call, line)], False)
+        names = [ast.unparse(each) for each in given]
+        sums, a, b = (self.kinds[n] for n in names)
+        per_word, dtype = matrices.DEPTHS[kind], half.as_dtype(sums.dtype)
+        put, get = f"_nb_put_{kind}", f"_nb_get_{len(sums)}"
+        space.update({"_nb_put": matrices.put, "_nb_multiply": matrices.multiply})
+        space.update({put: matrices.put_factors(kind), get: matrices.get(len(sums)), f"_nb_dtype{board}": dtype})
+        if self.carried is not None:
+            for part, count in (("s", len(sums)), ("a", len(a) * per_word), ("b", len(b) * per_word)):
+                self.heads += self.make(f"{board}_{part} = _nb_zeros((_nb_slots, {count}), _nb_dtype{board})")
+        text = f"_nb_put({board}_s, {slot}, {names[0]})\n{put}({board}_a, {slot}, {names[1]})\n"
+        before = statements(f"{text}{put}({board}_b, {slot}, {names[2]})", line)
+        text = f"_nb_multiply({board}_s, {board}_a, {board}_b, {slot}, _nb_t, {per_word})\n"
+        after = statements(f"{text}{result} = {get}({board}_s, {slot})", line)
+        return _Exchange([], before, [], after, False)
 
     def shuffled(
         self,

@@ -15,28 +15,39 @@ each of its pieces. A piece has the bytes of the narrowest access so far.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, register_jitable
 
 from . import watching
-from .arguments import placement
-from .stamps import MISALIGNED_ADDRESS, OUTSIDE, UNINITIALIZED, call, data_address, integers, note, touch
-from .variables import load as _load
-from .variables import store as _store
+from .arguments import offset, placement
+from .integers import call as _call
+from .integers import load as _load
+from .integers import store as _store
+from .stamps import (
+    MISALIGNED_ADDRESS,
+    ON_THE_WAY,
+    OUTSIDE,
+    SITE,
+    UNINITIALIZED,
+    call,
+    data_address,
+    integers,
+    note,
+    touch,
+)
 
 __all__ = ["WORDS", "LaunchMemory"]
 
 # The words of a launch's memory: see `LaunchMemory`.
 _COUNT, _STARTS, _ENDS, _SCRATCH, _ERROR, _PLACE, _REGIONS, _STAMPS, _FUNCTION, _STATE, _FIRST = (
-    0, 8, 16, 24, 32, 40, 96, 104, 112, 120, 160,
+    0, 8, 16, 24, 32, 40, 96, 104, 112, 120, 168,
 )  # fmt: skip
-_FOUND, _STAMP_FOUND, _AT, _SIZE = 128, 136, 144, 152
+_FOUND, _STAMP_FOUND, _AT, _SIZE, _COPIES = 128, 136, 144, 152, 160
 #: The bytes of an allocation's stamps: addresses of the writers and of the readers, and the bytes of a piece.
 _STAMP = 24
 #: The largest piece: no access is wider.
@@ -47,6 +58,11 @@ _REGION = 56
 _MOST_REGIONS = 64
 #: Scratch memory is wide enough for any access of a thread.
 _SCRATCH_BYTES = 256
+#: The words of a thread's asynchronous copies: the block's era, how many copies are on the way, how many groups have
+#: ended, and of each copy its address, bytes and group. Copies beyond the most count as arrived.
+_QUEUE, _MOST_COPIES, _MOST_THREADS = 3, 1 << 10, 1 << 10
+_SITES = 255 << SITE
+_QUEUE_BYTES = 8 * (_QUEUE + 3 * _MOST_COPIES)
 #: The 64-bit words of a launch's memory.
 WORDS = (_FIRST + _MOST_REGIONS * _REGION) // 8
 
@@ -65,20 +81,38 @@ class LaunchMemory:
         error: the array of errors.
     """
 
+    _queues: np.ndarray[Any, Any]
+
     def __init__(self, allocations: Mapping[int, Any], error: np.ndarray[Any, Any]):
         self._list([(start, start + each.nbytes) for start, each in list(allocations.items())], error)
 
     @classmethod
-    def of(cls, arguments: Any) -> LaunchMemory:
-        """Return the memory of the arguments whose accesses are followed: records, and arrays in tuples."""
-        spans: list[tuple[int, int]] = []
-        for begin, end in sorted(_spans(arguments)):
-            if spans and begin < spans[-1][1]:
-                spans[-1] = spans[-1][0], max(end, spans[-1][1])
-            else:
-                spans.append((begin, end))
+    def of(cls, arguments: Any, everything: bool = False) -> LaunchMemory:
+        """Return the memory of the arguments whose accesses are followed.
+
+        Args:
+            everything: whether these are all arguments, not only records and arrays in tuples.
+        """
         made = cls.__new__(cls)
-        made._list(spans, np.zeros(0, np.int64))
+        made._list(_united(spans_of(arguments, everything)), np.zeros(0, np.int64))
+        return made
+
+    @classmethod
+    def of_launch(cls, arguments: Any, given: Any, error: np.ndarray[Any, Any]) -> LaunchMemory:
+        """Return the memory of all arguments, for a kernel that loads and stores by address.
+
+        Args:
+            given: the arguments as the user passed them.
+        """
+        spans: list[tuple[int, int]] = []
+        for own, each in zip(given, arguments, strict=True):
+            for begin, end in spans_of([each], True):
+                start = begin - (offset(own, each) if isinstance(each, np.ndarray) else 0)
+                spans.append((start, end))
+        made = cls.__new__(cls)
+        made._list(_united(spans), error)
+        made._queues = np.zeros(_MOST_THREADS * _QUEUE_BYTES // 8, np.int64)  # untouched memory costs nothing
+        made.words[_COPIES // 8] = made._queues.ctypes.data
         return made
 
     def _list(self, spans: list[tuple[int, int]], error: np.ndarray[Any, Any]) -> None:
@@ -112,16 +146,27 @@ class LaunchMemory:
         return int(self.words.ctypes.data)
 
 
-def _spans(value: Any, inside: bool = False) -> Iterator[tuple[int, int]]:
+def _united(given: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans of memory, those that overlap as one."""
+    spans: list[tuple[int, int]] = []
+    for begin, end in sorted(given):
+        if spans and begin < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        else:
+            spans.append((begin, end))
+    return spans
+
+
+def spans_of(value: Any, inside: bool = False) -> Iterator[tuple[int, int]]:
     """Yield the first address, and the one after the last, of each array or record to follow.
 
     Args:
         value: arguments, or the elements of a tuple.
-        inside: whether it is in a tuple.
+        inside: whether all arrays are followed, as in a tuple.
     """
     for each in value:
         if isinstance(each, tuple):
-            yield from _spans(each, True)
+            yield from spans_of(each, True)
         elif isinstance(each, (np.ndarray, np.void)) and (inside or each.dtype.names):
             extent = placement(each).extent()
             if extent[1] > extent[0]:
@@ -154,18 +199,6 @@ def _allocation_of(memory, address):  # type: ignore[no-untyped-def]
     return low - 1
 
 
-@intrinsic
-def _call(typingctx: Any, function: Any, first: Any, second: Any) -> Any:
-    """Call a C function, given its address, with two 64-bit numbers."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = context.get_value_type(types.int64)
-        kind = ir.FunctionType(word, [word, word]).as_pointer()
-        return builder.call(builder.inttoptr(args[0], kind), args[1:])
-
-    return types.int64(types.int64, types.int64, types.int64), codegen
-
-
 def _stamps_of(memory, k, offset, nbytes):  # type: ignore[no-untyped-def]
     """Return the address of an allocation's stamps, for pieces that an access covers exactly.
 
@@ -179,11 +212,6 @@ def _stamps_of(memory, k, offset, nbytes):  # type: ignore[no-untyped-def]
     if _load(stamps + 16) == 0 or _load(stamps + 16) > finest:
         _call(_load(memory + _FUNCTION), k, finest)
     return stamps
-
-
-_region_of, _allocation_of = register_jitable(_region_of), register_jitable(_allocation_of)
-_stamps_of = register_jitable(_stamps_of)
-_noted, _touched = register_jitable(note), register_jitable(touch)
 
 
 def _look(memory, address, nbytes, state, mode, era, since, begin, until, site, t):  # type: ignore[no-untyped-def]
@@ -213,7 +241,7 @@ def _look(memory, address, nbytes, state, mode, era, since, begin, until, site, 
         return 0
     bad = 0
     for n in range(offset // size, (offset + nbytes - 1) // size + 1):
-        found = _touched(wrote + 8 * n, read + 8 * n, state, mode, shared, era, since, begin, until, site, t)
+        found = touch(wrote + 8 * n, read + 8 * n, state, mode, shared, era, since, begin, until, site, t)
         race_instead = _load(memory + _FOUND) & 15 == UNINITIALIZED and found & 15 != UNINITIALIZED
         if found != 0 and (bad == 0 or race_instead):
             bad = 1
@@ -224,7 +252,13 @@ def _look(memory, address, nbytes, state, mode, era, since, begin, until, site, 
     return bad
 
 
-_look = register_jitable(_look)
+def _origin(memory, region, start):  # type: ignore[no-untyped-def]
+    """Return the address that a GPU would align: of an array in global memory, the start of its allocation."""
+    if region and _load(region + 40) == 0:
+        k = _allocation_of(memory, start)
+        if k >= 0 and start < _load(_load(memory + _ENDS) + 8 * k):
+            return _load(_load(memory + _STARTS) + 8 * k)
+    return start
 
 
 def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyped-def]
@@ -244,10 +278,10 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
         if k >= 0:
             start, end = _load(_load(memory + _STARTS) + 8 * k), _load(_load(memory + _ENDS) + 8 * k)
     if address + nbytes > end:
-        _noted(error, line, name, t, b, OUTSIDE, mode, 0, 4, address - start, nbytes, end - start, 0)
+        note(error, line, name, t, b, OUTSIDE, mode, 0, 4, address - start, nbytes, end - start, 0)
         return _load(memory + _SCRATCH)
-    if address % alignment:
-        _noted(error, line, name, t, b, MISALIGNED_ADDRESS, mode, 0, 4, address - start, nbytes, end - start, alignment)
+    if (address - _origin(memory, region, start)) % alignment:
+        note(error, line, name, t, b, MISALIGNED_ADDRESS, mode, 0, 4, address - start, nbytes, end - start, alignment)
         return _load(memory + _SCRATCH)
     if _look(
         memory, address, nbytes, _load(memory + _STATE), mode, _load(place + 24), _load(place + 32),
@@ -255,16 +289,97 @@ def _reached(memory, address, nbytes, alignment, mode):  # type: ignore[no-untyp
     ):  # fmt: skip
         size, found, at = _load(memory + _SIZE), _load(memory + _FOUND), _load(memory + _AT)
         count = 1 if region else 3
-        _noted(
+        note(
             error, line, name, t, b, found & 15, found >> 4, _load(memory + _STAMP_FOUND), count,
             at if region else at * size, size, end - start, 0,
         )  # fmt: skip
     return address
 
 
+def in_array(memory, start, offset, nbytes, alignment, mode):  # type: ignore[no-untyped-def]
+    """Return the address that an access to a shared array may use, given the array's address and the bytes to it."""
+    region = _region_of(memory, start)
+    if region and offset + nbytes > _load(region + 8) - start:
+        place, size = memory + _PLACE, _load(region + 8) - start
+        line, t, b = _load(place), _load(place + 8), _load(place + 16)
+        note(_load(memory + _ERROR), line, _load(region + 48), t, b, OUTSIDE, mode, 0, 4, offset, nbytes, size, 0)
+        return _load(memory + _SCRATCH)
+    return _reached(memory, start + offset, nbytes, alignment, mode)
+
+
+# ---------------------------------------------------------------- asynchronous copies
+
+
+def _queue_of(memory):  # type: ignore[no-untyped-def]
+    """Return the address of the current thread's copies. A new block has none."""
+    place = memory + _PLACE
+    queue = _load(memory + _COPIES) + _QUEUE_BYTES * _load(place + 8)
+    if _load(queue) != _load(place + 40):
+        _store(queue, _load(place + 40))
+        _store(queue + 8, 0)
+        _store(queue + 16, 0)
+    return queue
+
+
+def _mark(memory, address, nbytes, arrived):  # type: ignore[no-untyped-def]
+    """Change the stamps of a copy's bytes: it begins, or it arrived and this thread has written them now."""
+    region = _region_of(memory, address)
+    if region == 0:
+        return 0
+    wrote, size, offset = _load(region + 24), _load(region + 16), address - _load(region)
+    place = memory + _PLACE
+    for n in range(offset // size, (offset + nbytes - 1) // size + 1):
+        stamp = _load(wrote + 8 * n)
+        if arrived:
+            _store(wrote + 8 * n, _load(place + 24) | stamp & _SITES | _load(place + 8))
+        else:
+            _store(wrote + 8 * n, stamp | ON_THE_WAY)
+    return 0
+
+
+def begin_copy(memory, address, nbytes):  # type: ignore[no-untyped-def]
+    """Record that a copy to some bytes of shared memory begins."""
+    if address == _load(memory + _SCRATCH):  # it was a mistake
+        return 0
+    queue = _queue_of(memory)
+    count = _load(queue + 8)
+    if count == _MOST_COPIES:
+        return 0
+    entry = queue + 8 * (_QUEUE + 3 * count)
+    _store(entry, address)
+    _store(entry + 8, nbytes)
+    _store(entry + 16, _load(queue + 16))
+    _store(queue + 8, count + 1)
+    _mark(memory, address, nbytes, 0)
+    return 0
+
+
+def end_group(memory):  # type: ignore[no-untyped-def]
+    """End the thread's group of copies."""
+    queue = _queue_of(memory)
+    _store(queue + 16, _load(queue + 16) + 1)
+    return 0
+
+
+def wait_group(memory, pending):  # type: ignore[no-untyped-def]
+    """Wait for all but the thread's newest groups: the bytes of the others have arrived."""
+    queue = _queue_of(memory)
+    kept, last = 0, _load(queue + 16) - pending
+    for k in range(_load(queue + 8)):
+        entry, to = queue + 8 * (_QUEUE + 3 * k), queue + 8 * (_QUEUE + 3 * kept)
+        if _load(entry + 16) < last:
+            _mark(memory, _load(entry), _load(entry + 8), 1)
+        else:
+            for word in range(3):
+                _store(to + 8 * word, _load(entry + 8 * word))
+            kept += 1
+    _store(queue + 8, kept)
+    return 0
+
+
 def _reach(context: Any, builder: Any, memory: Any, *access: Any) -> Any:
     """Return the address that an access may use, in generated code."""
-    return call(context, builder, _reached, [memory, *access])
+    return call(builder, _reached, [memory, *access])
 
 
 def _scratch(builder: Any, memory: Any) -> Any:
@@ -366,7 +481,7 @@ def _checked_bytes(
     memory, state, error = numbers
     where, how = given[:4], given[4:]
     site = builder.select(builder.icmp_signed("<", where[0], word(255)), where[0], word(255))
-    bad = call(context, builder, _look, [memory, address, nbytes, state, *how, site, where[2]])
+    bad = call(builder, _look, [memory, address, nbytes, state, *how, site, where[2]])
     with builder.if_then(builder.icmp_signed("!=", bad, word(0)), likely=False):
 
         def found(place: int) -> Any:
@@ -375,7 +490,7 @@ def _checked_bytes(
         code = found(_FOUND)
         parts = [word(len(index)), *index[:4], *[word(0)] * (4 - len(index))]
         other = builder.ashr(code, word(4))
-        call(context, builder, note, [error, *where, builder.and_(code, word(15)), other, found(_STAMP_FOUND), *parts])
+        call(builder, note, [error, *where, builder.and_(code, word(15)), other, found(_STAMP_FOUND), *parts])
 
 
 @intrinsic
@@ -421,6 +536,50 @@ def field(typingctx: Any, record: Any, memory: Any, state: Any, error: Any, span
         return args[0]
 
     return record(record, types.int64, state, error, span, numbers), codegen
+
+
+def _extents(context: Any, builder: Any, kind: Any, value: Any) -> list[tuple[Any, Any]]:
+    """Return the first address, and the one after the last, of each array or record in an argument."""
+    word = context.get_value_type(types.int64)
+    if isinstance(kind, types.BaseTuple):
+        parts = cgutils.unpack_tuple(builder, value)
+        return [each for k, v in zip(kind, parts, strict=True) for each in _extents(context, builder, k, v)]
+    if isinstance(kind, types.Record):
+        start = builder.ptrtoint(value, word)
+        return [(start, builder.add(start, word(kind.size)))]
+    if not isinstance(kind, types.Array):
+        return []
+    made = context.make_array(kind)(context, builder, value)
+    start = builder.ptrtoint(made.data, word)
+    end = builder.add(start, made.itemsize)
+    if kind.layout == "C":
+        end = builder.add(start, builder.mul(made.itemsize, made.nitems))
+    else:
+        sizes, strides = (cgutils.unpack_tuple(builder, each) for each in (made.shape, made.strides))
+        for n, stride in zip(sizes, strides, strict=True):
+            reach = builder.mul(builder.sub(n, word(1)), stride)
+            negative = builder.icmp_signed("<", reach, word(0))
+            start = builder.add(start, builder.select(negative, reach, word(0)))
+            end = builder.add(end, builder.select(negative, word(0), reach))
+    empty = builder.icmp_signed("==", made.nitems, word(0))
+    return [(start, builder.select(empty, start, end))]
+
+
+@intrinsic
+def overlap(typingctx: Any, first: Any, second: Any) -> Any:
+    """Return whether the memory of two arguments may overlap: the spans of their addresses do."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        found = cgutils.false_bit
+        a, b = (_extents(context, builder, k, v) for k, v in zip(signature.args, args, strict=True))
+        for begin, end in a:
+            for low, high in b:
+                both = [builder.icmp_unsigned("<", p, q) for p, q in ((begin, high), (low, end))]
+                full = [builder.icmp_unsigned("<", p, q) for p, q in ((begin, end), (low, high))]
+                found = builder.or_(found, builder.and_(builder.and_(*both), builder.and_(*full)))
+        return found
+
+    return types.boolean(first, second), codegen
 
 
 @register_jitable

@@ -13,10 +13,13 @@ Numba is unchanged.
 * The search for single assignments in blocks that do not name the variable.
 * Memory of LLVM's pass managers, which llvmlite does not free.
 * Events of the lock around LLVM's functions, which only Numba's own profiling reads.
+* The import of SciPy when Numba's array functions are loaded. Linear algebra imports it when it is compiled.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -66,7 +69,19 @@ def short_cuts() -> Iterator[None]:
         *_single_assignment,
     )
     with global_compiler_lock, with_attributes(changes):
+        _load_without_scipy()
         yield
+
+
+def _load_without_scipy() -> None:
+    """Import Numba's array functions. They import SciPy to see whether it is installed, which takes 0.2 s."""
+    if "numba.np.arraymath" in sys.modules or importlib.util.find_spec("scipy") is None:
+        return
+    from numba.np import linalg
+
+    with with_attributes([(linalg, "ensure_blas", _do_nothing)]):
+        from numba.np import arraymath
+    arraymath.ensure_blas = linalg.ensure_blas
 
 
 def _do_nothing(*ignored: Any, **options: Any) -> None:

@@ -20,13 +20,14 @@ from numba import types
 
 from .analysis import Facts, factor
 from .kinds import Kinds
-from .normalize import BLOCK_VOTES, Normalize
+from .normalize import BLOCK_VOTES, SIZES, Normalize
 from .syntax import (
     BARRIER,
     EXCHANGE,
     GRID_BARRIER,
     MEETINGS,
     SHAPE,
+    array_of,
     called,
     duplicate,
     expression,
@@ -42,20 +43,6 @@ _BLOCKS = {"_nb_bx": "_nb_Gx", "_nb_by": "_nb_Gy", "_nb_bz": "_nb_Gz"}
 _NEGATED = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 #: The largest number of counters for `injective`: one signature serves all kernels.
 _COUNTERS = 8
-
-
-def array_of(node: ast.AST) -> str:
-    """Return the name of the array that a view is made of; "" if it is not a view, or not one that can be followed."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Subscript):
-        return array_of(node.value)
-    if isinstance(node, ast.Attribute) and node.attr == "T":
-        return array_of(node.value)
-    func = getattr(node, "func", None)
-    if isinstance(func, ast.Attribute) and func.attr in ("reshape", "ravel", "transpose"):
-        return array_of(func.value)
-    return ""
 
 
 def indices(node: ast.Subscript) -> tuple[str, list[ast.expr]]:
@@ -111,6 +98,7 @@ class Sites:
         written: arrays that the kernel may write.
         bases: view -> the array that it is made of.
         mixed: views that are not made of one array only.
+        loose: arrays with accesses by expressions, such as `x.T[i, j]` and `x.flat[i]`, which are not among `all`.
     """
 
     def __init__(self, normal: Normalize, facts: Facts, body: list[ast.stmt], parameters: list[str]):
@@ -120,6 +108,7 @@ class Sites:
         self.mixed: set[str] = set()
         self.written: set[str] = set()
         self.hidden: set[str] = set()  # arrays used in a way that is not followed
+        self.loose: set[str] = set()
         self.parameters = {*parameters}
         self.constant = {*SHAPE, *normal.source.parameters} - facts.assigned
         self.edges: list[set[int]] = []
@@ -252,6 +241,10 @@ class Sites:
         if isinstance(node, ast.Subscript) and indices(node)[0] and self._array(indices(node)[0]):
             self._note(node, guards, loops, isinstance(node.ctx, ast.Store), isinstance(node.ctx, ast.Load), False)
             return
+        if isinstance(node, ast.Attribute) and node.attr in SIZES and isinstance(node.value, ast.Name):
+            return
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and self._array(node.id):
+            self.loose.add(self.bases.get(node.id, node.id))
         for child in ast.iter_child_nodes(node):
             self._find(child, guards, loops)
 
@@ -323,7 +316,8 @@ class Sites:
     def private(self, array: str) -> ast.expr:
         """Return the condition under which no two threads of a launch share an element of a global array."""
         mine = [s for s in self.all if self.bases.get(s.array, s.array) == array]
-        simple = array not in self.hidden and all(s.array == array and not s.atomic for s in mine)
+        followed = array not in self.hidden | self.loose
+        simple = followed and all(s.array == array and not s.atomic for s in mine)
         if simple and len({s.form for s in mine}) == 1:
             test = self.injective(mine[0], {**_THREADS, **_BLOCKS}, False)
             if test is not None:

@@ -12,16 +12,21 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic
 
-from .variables import load as _load
-from .variables import store as _store
+from .integers import Translation
+from .integers import load as _load
+from .integers import store as _store
 from .watching import ACQUIRE, ATOMIC, BOTH, EXCHANGE, OBSERVE, READ, WRITE
 
 #: Codes of errors, stored in the first element of the array of errors.
 OUT, RACE, UNINITIALIZED, DIVERGENT = 1, 2, 3, 4
 #: Codes of errors that `addresses` finds. `alignment` and `loops` have other codes.
 OUTSIDE, MISALIGNED_ADDRESS = 8, 9
+#: The code of a launch that must follow accesses to its arguments by address, because they share memory.
+ALIASED = 10
+#: The code of an access to bytes that an asynchronous copy has not brought yet.
+UNARRIVED = 11
 #: The length of the array of errors: code, line, array, thread, block, count, other or axis, the other's stamp, number
 #: of indices, indices.
 ERRORS = 16
@@ -31,7 +36,8 @@ FOLLOWED = ERRORS
 OFFSETS = FOLLOWED + 1
 # The bits of a stamp: thread, flag, flag, access, era.
 THREAD, WARP, MANY, BLOCKS, SITE, ERA = (1 << 10) - 1, ((1 << 10) - 1) & ~31, 1 << 10, 1 << 11, 12, 20
-STAMP_ATOMIC = MANY
+# The flags of a writer's stamp: it was an atomic operation; it was a copy that nobody has waited for.
+STAMP_ATOMIC, ON_THE_WAY = MANY, BLOCKS
 #: The bits of an era for the barriers of a block between two barriers of the grid.
 _COOPERATIVE_BITS = 18
 
@@ -50,10 +56,17 @@ def has_stamps(kind: types.Array) -> bool:
     return not isinstance(kind.dtype, types.Record)
 
 
+def has_memory(kind: Any) -> bool:
+    """Return whether an argument is, or contains, an array or a record."""
+    if isinstance(kind, types.BaseTuple):
+        return any(map(has_memory, kind))
+    return isinstance(kind, (types.Array, types.Record))
+
+
 def is_followed(kind: types.Type) -> bool:
     """Return whether accesses to an argument are followed by their addresses: to records, and to arrays in tuples."""
     if isinstance(kind, types.BaseTuple):
-        return any(isinstance(inner, types.Array) or is_followed(inner) for inner in kind)
+        return has_memory(kind)
     return isinstance(kind, types.Record) or (isinstance(kind, types.Array) and not has_stamps(kind))
 
 
@@ -111,7 +124,7 @@ def stamps_of(typingctx: Any, header: Any, start: Any, array: Any) -> Any:
     return made(header, types.int64, array), codegen
 
 
-# The functions below are compiled once, for int64 only: an address stands for an array.
+# The functions below compute with 64-bit integers only: an address stands for an array.
 
 
 def note(error, line, name, t, b, code, other, stamp, count, i0, i1, i2, i3):  # type: ignore[no-untyped-def]
@@ -140,9 +153,6 @@ def _is_race_of_blocks(stamp, mode, did):  # type: ignore[no-untyped-def]
     return not (did == 1 and stamp & STAMP_ATOMIC)
 
 
-_is_race_of_blocks = register_jitable(_is_race_of_blocks)
-
-
 def touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  # type: ignore[no-untyped-def]
     """Record an access in the stamps of its element, at `wrote` and `read`.
 
@@ -159,6 +169,9 @@ def touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  #
     w = _load(wrote)
     found = 0
     stamps = True
+    if shared and w & ON_THE_WAY and start <= w < end:
+        _store(state + 8, w)
+        return UNARRIVED | mode << 4
     if since <= w < end:
         other = (w ^ me) & THREAD != 0 and (w >= era or (w ^ me) & WARP != 0)
         if other and not (mode >= ATOMIC and w & STAMP_ATOMIC):
@@ -205,13 +218,9 @@ def touch(wrote, read, state, mode, shared, era, since, start, end, site, t):  #
     return found
 
 
-def call(context: Any, builder: Any, function: Any, args: list[Any]) -> Any:
-    """Call a function of this module from generated code. It is not inlined, to keep compilation fast."""
-    signature = types.int64(*[types.int64] * len(args))
-    made = context.compile_subroutine(builder, function, signature)
-    callee = context.declare_function(builder.module, made.fndesc)
-    _, result = context.call_conv.call_function(builder, callee, types.int64, signature.args, args, attrs=("noinline",))
-    return result
+def call(builder: Any, function: Any, args: list[Any]) -> Any:
+    """Call a function of 64-bit integers from generated code. It is not inlined, to keep compilation fast."""
+    return builder.call(Translation.of(builder.module).function(function), args, attrs=("noinline",))
 
 
 def integers(context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
@@ -250,7 +259,7 @@ def check(context: Any, builder: Any, kinds: Any, args: Any, where: list[Any], i
             inner(wrapped, error, four(wrapped))
         with no:
             code = context.get_constant(types.int64, OUT)
-            call(context, builder, note, [error, *where, code, axis, zero, *four(index)])
+            call(builder, note, [error, *where, code, axis, zero, *four(index)])
             for n in shape[: len(index)]:
                 with builder.if_then(builder.icmp_signed("==", n, zero), likely=False):
                     context.call_conv.return_user_exc(builder, IndexError, ("an empty array",))
@@ -291,12 +300,12 @@ def access(
                 pointer = cgutils.get_item_pointer(context, builder, kinds[k], made, wrapped)
                 addresses.append(builder.ptrtoint(pointer, word))
             held = data_address(context, builder, kinds[6], args[6])
-            found = call(context, builder, touch, [*addresses, held, *numbers, where_values[2]])
+            found = call(builder, touch, [*addresses, held, *numbers, where_values[2]])
             with builder.if_then(builder.icmp_signed("!=", found, word(0)), likely=False):
                 code, other = builder.and_(found, word(15)), builder.ashr(found, word(4))
                 behind = builder.inttoptr(builder.add(held, word(8)), word.as_pointer())
                 stamp = builder.load(behind)
-                call(context, builder, note, [error_address, *where_values, code, other, stamp, *four])
+                call(builder, note, [error_address, *where_values, code, other, stamp, *four])
 
         return check(context, builder, kinds, args, where_values, more)
 

@@ -108,6 +108,20 @@ def called(node: Any) -> str:
     return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
 
 
+def array_of(node: ast.AST) -> str:
+    """Return the name of the array that a view is made of; "" if it is not a view, or not one that can be followed."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Subscript):
+        return array_of(node.value)
+    if isinstance(node, ast.Attribute) and node.attr == "T":
+        return array_of(node.value)
+    func = getattr(node, "func", None)
+    if isinstance(func, ast.Attribute) and func.attr in ("reshape", "ravel", "transpose"):
+        return array_of(func.value)
+    return ""
+
+
 def walk(nodes: Nodes) -> Iterator[ast.AST]:
     """Return all nodes below these nodes."""
     for node in [nodes] if isinstance(nodes, ast.AST) else nodes:
@@ -144,16 +158,12 @@ class Rewriter(ast.NodeTransformer):
                 continue
             head = "iter" if isinstance(s, ast.For) else "test"
             out += self.ahead(getattr(s, head))
-            self.enter(s)
             for part in ("body", "orelse"):
                 if inner := getattr(s, part):
                     setattr(s, part, self.block(inner))
             setattr(s, head, self.visit(getattr(s, head)))
             out.append(s)
         return out
-
-    def enter(self, s: ast.If | ast.For | ast.While) -> None:
-        """Change a branch or a loop before its statements and its condition are rewritten."""
 
     def ahead(self, head: ast.expr) -> list[ast.stmt]:
         """Return the statements before a branch or a loop, given its condition or what it iterates over."""

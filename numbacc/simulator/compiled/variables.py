@@ -27,27 +27,6 @@ _LONGEST = 16
 
 
 @intrinsic
-def load(typingctx: Any, address: Any) -> Any:
-    """Return the 64-bit number at an address."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(builder.inttoptr(args[0], args[0].type.as_pointer()))
-
-    return types.int64(types.int64), codegen
-
-
-@intrinsic
-def store(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write a 64-bit number to an address."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], args[1].type.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64), codegen
-
-
-@intrinsic
 def address(typingctx: Any, value: Any) -> Any:
     """Return the address of an array's first element, or of a record."""
 

@@ -8,15 +8,16 @@ import numpy as np
 
 from ....base import _numba
 from ....base._numba import types
-from .block_state import block, global_bytes, together
+from .block_state import block, global_bytes, local, together
 from .emitting import Emitter, composed, generated, literal, ptx
-from .fragments import accumulator_as_a, position, unliteral
+from .fragments import accumulator_as_a, fragment_bits, fragment_floats, position, unliteral
 from .matrices import stmatrix_x4_xor
-from .memory import cp_async_zfill, st_shared_b32
+from .memory import cp_async_zfill, ld_shared_v4, st_shared_b32, st_shared_v4
 
 __all__ = [
-    "ELEMENT_LOADS", "cp_async_tile", "ld_float32", "ld_int32", "map_tile", "plus", "red_add", "red_columns",
-    "red_fragment", "st_shared_rows", "store_bricks", "times", "unroll_columns", "warp_any",
+    "ELEMENT_LOADS", "cp_async_tile", "ld_float32", "ld_int32", "ld_shared_fragment", "map_tile", "plus", "red_add",
+    "red_columns", "red_fragment", "st_shared_fragment", "store_bricks", "store_rows", "times", "unroll_columns",
+    "warp_any",
 ]  # fmt: skip
 
 
@@ -193,7 +194,7 @@ def map_tile(function: Any, fragments: Any, columns: Any, tiles: int, more: Any)
         tiles: number of tiles of 8 columns, a constant.
     """
     rows, places = [], 32 * np.arange(tiles)[:, None] + np.arange(8)
-    heads = [np.ascontiguousarray(block().read((int(at) + places).ravel(), "ld.shared")) for at in columns]
+    heads = [np.ascontiguousarray(block().read((local(at) + places).ravel(), "ld.shared")) for at in columns]
     for k in range(len(fragments[0])):
         row, column = position(k, tiles)
         numbers = [each[k] for each in fragments]
@@ -252,7 +253,7 @@ def store_bricks(address: int, words: tuple[int, ...], brick: int) -> None:
         stmatrix_x4_xor(address + part * brick, words[16 * part : 16 * part + 16], 32)
 
 
-def _st_shared_rows(address: Any, words: Any, step: Any) -> Any:
+def _store_rows(address: Any, words: Any, step: Any) -> Any:
     apart = literal(step, "step")
 
     def emit(e: Emitter, address: Any, value: Any, _: Any) -> None:
@@ -263,8 +264,8 @@ def _st_shared_rows(address: Any, words: Any, step: Any) -> Any:
     return types.void(types.uint32, words, step), emit
 
 
-@generated(_st_shared_rows, since=(8, 0))
-def st_shared_rows(address: int, words: tuple[int, ...], step: int) -> None:
+@generated(_store_rows, since=(8, 0))
+def store_rows(address: int, words: tuple[int, ...], step: int) -> None:
     """Store packed sums of 16 rows to swizzled rows in shared memory: tile j of 8 columns at address ^ (16 j).
 
     Args:
@@ -317,6 +318,51 @@ def red_fragment(sums: tuple[Any, ...], address: int, step: int) -> None:
     """
     for k, x in enumerate(sums):
         global_bytes(address + k // 4 * step + k % 4 * 4, 4).view(np.float32)[0] += x
+
+
+def _st_shared_fragment(address: Any, sums: Any, step: Any) -> Any:
+    apart = literal(step, "step")
+
+    def emit(e: Emitter, address: Any, sums: Any, _: Any) -> None:
+        items = e.items(sums)
+        for k in range(len(items) // 4):
+            e.asm(f"st.shared.v4.f32 [$0+{k * apart}], {{$1, $2, $3, $4}};", [address, *items[4 * k : 4 * k + 4]])
+
+    return types.void(types.uint32, sums, step), emit
+
+
+@generated(_st_shared_fragment, since=(7, 0))
+def st_shared_fragment(address: int, sums: tuple[Any, ...], step: int) -> None:
+    """Store a fragment of float32 to shared memory, four numbers at a time.
+
+    Args:
+        address: of the thread's first four numbers, a multiple of 16.
+        step: bytes from one group of four to the next, a constant.
+    """
+    words = fragment_bits(sums)
+    for k in range(len(words) // 4):
+        st_shared_v4(address + k * step, words[4 * k : 4 * k + 4])
+
+
+def _ld_shared_fragment(address: Any, count: Any, step: Any) -> Any:
+    number, apart = literal(count, "count"), literal(step, "step")
+    result = types.UniTuple(types.float32, number)
+
+    def emit(e: Emitter, address: Any, *_: Any) -> Any:
+        found: list[Any] = []
+        for k in range(number // 4):
+            text = f"ld.shared.v4.f32 {{$0, $1, $2, $3}}, [$4+{k * apart}];"
+            found += e.asm_many(text, [address], e.f32, 4)
+        return e.tuple(result, found)
+
+    return result(types.uint32, count, step), emit
+
+
+@generated(_ld_shared_fragment, since=(7, 0))
+def ld_shared_fragment(address: int, count: int, step: int) -> tuple[Any, ...]:
+    """Load `count` float32, a constant, that `st_shared_fragment` stored."""
+    words = [word for k in range(count // 4) for word in ld_shared_v4(address + k * step)]
+    return fragment_floats(tuple(words))
 
 
 @composed

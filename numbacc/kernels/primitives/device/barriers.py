@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ....base import _numba
 from ....base._numba import types
-from .block_state import Mbarrier, block, give_way, thread, together, wait_until
+from .block_state import RANK_SHIFT, Mbarrier, block, give_way, local, offset_of, thread, together, wait_until
 from .emitting import HOPPER, Emitter, generated, literal, ptx
 
 __all__ = [
     "bar_arrive", "bar_sync", "bar_warp_sync", "cluster_arrive", "cluster_ctarank", "cluster_nctarank", "cluster_sync",
     "cluster_wait", "elect_sync", "fence_mbarrier_init", "fence_proxy_async", "ld_shared_cluster_b32", "mapa",
     "mbarrier_arrive", "mbarrier_arrive_cluster", "mbarrier_arrive_cluster_relaxed", "mbarrier_arrive_expect_tx",
-    "mbarrier_expect_tx", "mbarrier_init", "mbarrier_try_wait_parity", "mbarrier_wait_parity", "setmaxnreg_dec",
-    "setmaxnreg_inc", "st_shared_cluster_b32", "warp_uniform",
+    "mbarrier_expect_tx", "mbarrier_init", "mbarrier_try_wait_parity", "mbarrier_wait_parity",
+    "mbarrier_wait_parity_cluster", "setmaxnreg_dec", "setmaxnreg_inc", "st_shared_cluster_b32", "warp_uniform",
 ]  # fmt: skip
 
 #: Seconds after which a wait for an mbarrier ends the kernel with an error.
@@ -33,19 +35,23 @@ def mbarrier_init(mbarrier: int, count: int) -> None:
     """
     if int(mbarrier) % 8:
         raise ValueError(f"an mbarrier's address must be a multiple of 8, and {int(mbarrier)} is not")
-    block().mbarriers[int(mbarrier)] = Mbarrier(int(count))
+    state, made = block(), Mbarrier(int(count), thread().thread_id)
+    state.mbarriers[local(mbarrier)], made.made = made, state.barriers()
 
 
 @ptx("fence.mbarrier_init.release.cluster; fence.proxy.async.shared::cta;")
 def fence_mbarrier_init() -> None:
-    """Make initialized mbarriers visible to the copy engine and to the cluster."""
+    """Make mbarriers that this thread has initialized visible to the copy engine and to the cluster."""
+    number = thread().thread_id
+    for each in block().mbarriers.values():
+        each.is_fenced |= each.thread == number
 
 
 @ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "u32")
 def mbarrier_arrive(mbarrier: int) -> None:
     """Arrive at an mbarrier."""
     state = block()
-    state.mbarrier(mbarrier).change(1)
+    state.mbarrier(local(mbarrier)).change(1)
     state.changed()
     give_way()  # whoever waits here may overwrite what this thread still needs
 
@@ -54,7 +60,7 @@ def mbarrier_arrive(mbarrier: int) -> None:
 def mbarrier_arrive_expect_tx(mbarrier: int, nbytes: int) -> None:
     """Arrive at an mbarrier, whose phase is complete only when `nbytes` more bytes have arrived, too."""
     state = block()
-    state.mbarrier(mbarrier).change(1, int(nbytes))
+    state.mbarrier(local(mbarrier)).change(1, int(nbytes))
     state.changed()
 
 
@@ -62,7 +68,7 @@ def mbarrier_arrive_expect_tx(mbarrier: int, nbytes: int) -> None:
 def mbarrier_expect_tx(mbarrier: int, nbytes: int) -> None:
     """Let the phase of an mbarrier wait for `nbytes` more bytes, without arriving."""
     state = block()
-    state.mbarrier(mbarrier).change(0, int(nbytes))
+    state.mbarrier(local(mbarrier)).change(0, int(nbytes))
 
 
 @ptx(
@@ -71,11 +77,12 @@ def mbarrier_expect_tx(mbarrier: int, nbytes: int) -> None:
     "u32", "u32",
 )  # fmt: skip
 def mbarrier_arrive_cluster(mbarrier: int, rank: int) -> None:
-    """Arrive at the mbarrier that has this address in block number `rank` of the cluster."""
-    state = block()
-    _of_cluster(rank).mbarrier(mbarrier).change(1)
-    state.changed()
-    give_way()
+    """Arrive at the mbarrier that has this address in block number `rank` of the cluster.
+
+    Whoever waits for it with `mbarrier_wait_parity_cluster` sees what this thread has written before, also to the
+    shared memory of that block.
+    """
+    _arrive_cluster(mbarrier, rank, True)
 
 
 @ptx(
@@ -88,7 +95,18 @@ def mbarrier_arrive_cluster_relaxed(mbarrier: int, rank: int) -> None:
 
     It costs no fence of the whole GPU, and is enough for a thread that has only read what the mbarrier guards.
     """
-    mbarrier_arrive_cluster(mbarrier, rank)
+    _arrive_cluster(mbarrier, rank, False)
+
+
+def _arrive_cluster(mbarrier: int, rank: int, releases: bool) -> None:
+    state = block()
+    other = state.other(rank)
+    barrier = other.mbarrier(local(mbarrier), from_elsewhere=other is not state)
+    if releases:
+        state.release(barrier.seen)
+    barrier.change(1)
+    state.changed()
+    give_way()
 
 
 @ptx(
@@ -97,7 +115,7 @@ def mbarrier_arrive_cluster_relaxed(mbarrier: int, rank: int) -> None:
 )  # fmt: skip
 def mbarrier_try_wait_parity(mbarrier: int, parity: int) -> int:
     """Return 1 if the phase of this parity is complete, 0 otherwise; the hardware waits a little before it says 0."""
-    barrier = block().mbarrier(mbarrier)
+    barrier = block().mbarrier(local(mbarrier))
     done = barrier.phase & 1 != int(parity)
     if done:
         barrier.land()
@@ -106,14 +124,38 @@ def mbarrier_try_wait_parity(mbarrier: int, parity: int) -> int:
     return int(done)
 
 
-_TRY = "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;"
 #: A global variable of the kernel's module: the address of host memory for a report, which the loader sets.
 REPORT = "numbacc_report"
-_WAIT = f"""{{ .reg .pred done; .reg .u64 since, now, place; .reg .b32 x, y, z;
-{_TRY}
+#: A report has this number if the line is not known.
+UNKNOWN_LINE = 2**31
+
+
+def _connect(kernel: str, module: int, is_library: bool) -> None:
+    """Let a kernel of Numba's own launches report, too."""
+    from ....runtime import kernel_reports
+
+    kernel_reports.try_to_connect(module, REPORT, kernel, is_library)
+
+
+def _waiting(scope: str) -> Any:
+    """Return the typing of a wait for an mbarrier.
+
+    The report has the layout of `runtime.kernel_reports.Report`.
+
+    Args:
+        scope: "" if the wait acquires what threads of the block have written, or ".acquire.cluster".
+    """
+    attempt = f"mbarrier.try_wait.parity{scope}.shared::cta.b64 done, [$0], $1;"
+
+    def typed(mbarrier: Any, parity: Any) -> Any:
+        def emit(e: Emitter, mbarrier: Any, parity: Any) -> None:
+            e.global_word(REPORT)
+            _numba.when_loaded(e.context, partial(_connect, e.context.fndesc.qualname))
+            text = f"""{{ .reg .pred done; .reg .u64 since, now, place; .reg .b32 x, y, z;
+{attempt}
 @done bra.uni OVER;
 mov.u64 since, %globaltimer;
-AGAIN: {_TRY}
+AGAIN: {attempt}
 @done bra.uni OVER;
 mov.u64 now, %globaltimer;
 sub.u64 now, now, since;
@@ -128,36 +170,49 @@ st.volatile.global.u32 [place+16], x; st.volatile.global.u32 [place+20], y; st.v
 mov.u32 x, %ctaid.x; mov.u32 y, %ctaid.y; mov.u32 z, %ctaid.z;
 st.volatile.global.u32 [place+28], x; st.volatile.global.u32 [place+32], y; st.volatile.global.u32 [place+36], z;
 fence.sc.sys;
-st.volatile.global.u32 [place], 1;
+mov.u32 x, {e.line() or UNKNOWN_LINE}; st.volatile.global.u32 [place], x;
 fence.sc.sys;
 trap;
 OVER: }}"""
+            e.asm(text, [mbarrier, parity])
+
+        return types.void(types.uint32, types.uint32), emit
+
+    return typed
 
 
-def _wait_parity(mbarrier: Any, parity: Any) -> Any:
-    def emit(e: Emitter, mbarrier: Any, parity: Any) -> None:
-        e.global_word(REPORT)
-        e.asm(_WAIT, [mbarrier, parity])
-
-    return types.void(types.uint32, types.uint32), emit
-
-
-@generated(_wait_parity, literals=False)
+@generated(_waiting(""), literals=False)
 def mbarrier_wait_parity(mbarrier: int, parity: int) -> None:
     """Wait until an mbarrier's phase of this parity is complete: 0 for the first phase, then 1, 0, ...
 
     A wait for 1 at a new mbarrier returns at once. After 4 seconds the kernel ends with an error, which names the
-    mbarrier's shared address, the thread and the block.
+    kernel, the line of the wait, the mbarrier's address, the thread and the block.
     """
-    barrier = block().mbarrier(mbarrier)
+    _wait_parity(mbarrier, parity)
+
+
+@generated(_waiting(".acquire.cluster"), literals=False)
+def mbarrier_wait_parity_cluster(mbarrier: int, parity: int) -> None:
+    """Wait as `mbarrier_wait_parity` does, and see what other blocks have written before they arrived.
+
+    It pairs with `mbarrier_arrive_cluster`, and also empties the multiprocessor's L1 cache. Bytes that the copy engine
+    brings, also by `tma_load_multicast`, and arrivals that publish nothing need only `mbarrier_wait_parity`.
+    """
+    block().acquire(_wait_parity(mbarrier, parity).seen)
+
+
+def _wait_parity(mbarrier: Any, parity: Any) -> Mbarrier:
+    """Wait until the phase of a parity is complete. Return the mbarrier."""
+    barrier = block().mbarrier(local(mbarrier))
     wait_until(
         lambda: barrier.phase & 1 != int(parity),
         lambda: (
-            f"at the mbarrier at shared address {int(mbarrier)} for phase {barrier.phase} (parity {int(parity)}) to "
-            f"complete: {barrier.left} of {barrier.count} arrivals and {barrier.nbytes} bytes are missing"
+            f"at the mbarrier at {offset_of(mbarrier)} for phase {barrier.phase} (parity {int(parity)}) to complete: "
+            f"{barrier.left} of {barrier.count} arrivals and {barrier.nbytes} bytes are missing"
         ),
     )
     barrier.land()
+    return barrier
 
 
 # ---------------------------------------------------------------- barriers of threads, and fences
@@ -208,13 +263,6 @@ def bar_warp_sync() -> None:
 # ---------------------------------------------------------------- clusters
 
 
-def _of_cluster(rank: Any) -> Any:
-    blocks = block().cluster
-    if not 0 <= int(rank) < len(blocks):
-        raise IndexError(f"rank {int(rank)}: the cluster has {len(blocks)} blocks")
-    return blocks[int(rank)]
-
-
 @ptx("mov.u32 $0, %cluster_ctarank;", result="u32", pure=True)
 def cluster_ctarank() -> int:
     """Return the position of the block in its cluster."""
@@ -232,6 +280,7 @@ def cluster_arrive() -> None:
     """Arrive at the cluster's barrier; all threads of all its blocks do so."""
     state = block()
     state.phases[thread().thread_id] = state.together.phase
+    state.release(state.together.seen)
     state.together.change(1)
     state.changed()
 
@@ -242,6 +291,7 @@ def cluster_wait() -> None:
     state = block()
     phase = state.phases[thread().thread_id]
     wait_until(lambda: state.together.phase != phase, lambda: "at the cluster's barrier")
+    state.acquire(state.together.seen)
 
 
 @ptx("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;")
@@ -249,16 +299,19 @@ def cluster_sync() -> None:
     """Wait for all threads of all blocks of the cluster."""
     state = block()
     phase = state.together.phase
+    state.release(state.together.seen)
     state.together.change(1)
     state.changed()
     wait_until(lambda: state.together.phase != phase, lambda: "at the cluster's barrier")
+    state.acquire(state.together.seen)
 
 
 @ptx("mapa.shared::cluster.u32 $0, $1, $2;", "u32", "u32", result="u32", pure=True)
 def mapa(shared: int, rank: int) -> int:
     """Return the address that shared memory of block `rank` has for the whole cluster."""
-    _of_cluster(rank)
-    return int(shared) | (int(rank) + 1) << 24
+    if not 0 <= int(rank) < len(block().cluster):
+        raise IndexError(f"rank {int(rank)}: the cluster has {len(block().cluster)} blocks")
+    return local(shared) | int(rank) << RANK_SHIFT
 
 
 @ptx(
@@ -267,8 +320,8 @@ def mapa(shared: int, rank: int) -> int:
 )  # fmt: skip
 def ld_shared_cluster_b32(shared: int, rank: int) -> int:
     """Load a 32-bit word from the shared memory of block `rank` of the cluster."""
-    at = int(shared)
-    return int(_of_cluster(rank).read(slice(at, at + 4), "ld_shared_cluster_b32").view(np.uint32)[0])
+    at, by = local(shared), block()
+    return int(block().other(rank).read(slice(at, at + 4), "ld_shared_cluster_b32", by).view(np.uint32)[0])
 
 
 @ptx(
@@ -277,8 +330,8 @@ def ld_shared_cluster_b32(shared: int, rank: int) -> int:
 )  # fmt: skip
 def st_shared_cluster_b32(shared: int, rank: int, word: int) -> None:
     """Store a 32-bit word to the shared memory of block `rank` of the cluster."""
-    at, value = int(shared), np.array([int(word) & 0xFFFFFFFF], np.uint32).view(np.uint8)
-    _of_cluster(rank).write(slice(at, at + 4), value, thread().thread_id, "st_shared_cluster_b32")
+    at, value = local(shared), np.array([int(word) & 0xFFFFFFFF], np.uint32).view(np.uint8)
+    block().other(rank).write(slice(at, at + 4), value, thread().thread_id, "st_shared_cluster_b32", block())
 
 
 # ---------------------------------------------------------------- warps

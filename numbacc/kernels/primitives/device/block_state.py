@@ -8,6 +8,7 @@ way, and whether wgmma reads it.
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,14 +17,23 @@ import numpy as np
 
 from ..simulated import memory as global_memory
 
-__all__ = ["SHARED_BASE", "BlockState", "Mbarrier", "block", "global_bytes", "together", "wait_until"]
+__all__ = [
+    "OFFSETS", "SHARED_BASE", "BlockState", "Mbarrier", "block", "global_bytes", "local", "offset_of", "together",
+    "wait_until",
+]  # fmt: skip
 
 #: The address of the dynamic shared memory, and the most bytes of a block.
 SHARED_BASE, SHARED_BYTES = 1024, 232448
 #: The most bytes of arrays of `cuda.shared.array` with a fixed length. They lie behind the dynamic memory.
 STATIC_BYTES = 49152
+#: The bits of a shared address within its block. The higher bits are the block's rank in its cluster, as on a GPU.
+RANK_SHIFT = 24
+OFFSETS = (1 << RANK_SHIFT) - 1
 #: How many rounds of all threads may pass without progress before a waiting thread raises an error.
 PATIENCE = 400
+
+#: Modules whose functions are not a user's.
+_WITHIN = (__name__.rpartition(".")[0], f"{__name__.partition('.')[0]}.simulator")
 
 #: Returns the thread that runs: an object with `thread_id`, `block` and `meet()`. The simulator sets it.
 running: list[Callable[[], Any]] = []
@@ -38,12 +48,21 @@ class SimulatedDeadlock(RuntimeError):
 class Mbarrier:
     """A barrier in shared memory that counts arrivals and bytes.
 
+    Args:
+        thread: the thread that initialized it.
+
     Attributes:
         phase: how many phases are complete.
+        is_fenced: whether that thread has called `fence_mbarrier_init`.
+        made: `BlockState.barriers()` when it was initialized; None if other threads may use it.
+        seen: the releases that arrivals from other blocks have published, as in `BlockState.seen`.
     """
 
-    def __init__(self, count: int):
+    def __init__(self, count: int, thread: int = -1):
         self.count, self.left, self.nbytes, self.phase = count, count, 0, 0
+        self.thread, self.is_fenced = thread, thread < 0
+        self.made: int | None = None
+        self.seen: list[int] = []
         #: Copies of the current phase, as arrays of addresses: bytes to be delivered when the phase is observed.
         self.copies: list[tuple[BlockState, np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
         self.delivered: list[tuple[BlockState, np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
@@ -87,6 +106,12 @@ class BlockState:
         read_by_wgmma: for each byte how many wgmma operations still read it.
         progress: how many changes threads have made that others may wait for.
         cluster, rank: the states of the blocks of its cluster, and its position.
+        seen: for each block of the cluster, how many of its releases with cluster scope this block has acquired; for
+            itself, how many releases it has made.
+        writer, epoch: for each byte of a block in a cluster, the rank of the block whose thread wrote it, plus 1, and
+            how many releases that block had made.
+        runner: the block that has this state.
+        has_ended: whether all threads of the block have ended.
     """
 
     def __init__(self) -> None:
@@ -108,6 +133,10 @@ class BlockState:
         #: Thread -> what it waits for.
         self.waits: dict[int, Callable[[], str]] = {}
         self.cluster, self.rank = [self], 0
+        self.seen = [0]
+        self.writer = self.epoch = np.zeros(0, np.int32)
+        self.runner: Any = None
+        self.has_ended = False
         self.together = Mbarrier(0)
         self.phases: dict[int, int] = {}
         #: Set by a tracer: called with the instruction, "read" or "write", the number of the warp (or -1 for the copy
@@ -116,6 +145,32 @@ class BlockState:
         #: The arrays of fixed length by their position in the source, and the first free address.
         self.arrays: dict[Any, Any] = {}
         self._static_end = SHARED_BASE + SHARED_BYTES
+
+    def join(self, cluster: list[BlockState], rank: int, together: Mbarrier) -> None:
+        """Make this the state of block number `rank` of a cluster."""
+        self.cluster, self.rank, self.together = cluster, rank, together
+        self.seen = [0] * len(cluster)
+        together.seen = [0] * len(cluster)
+        if len(cluster) > 1:
+            self.writer, self.epoch = np.zeros((2, self.memory.size), np.int32)
+
+    def other(self, rank: Any) -> BlockState:
+        """Return the state of block number `rank` of the cluster, whose shared memory a thread uses."""
+        number = int(rank)
+        if not 0 <= number < len(self.cluster):
+            raise IndexError(f"rank {number}: the cluster has {len(self.cluster)} blocks")
+        found = self.cluster[number]
+        if found is not self and not self.together.phase:
+            raise RuntimeError(
+                f"block {self.rank} of the cluster uses shared memory of block {number}, which may not have started "
+                "yet: call cluster_sync() before"
+            )
+        if found.has_ended:
+            raise RuntimeError(
+                f"block {self.rank} of the cluster uses shared memory of block {number}, which has ended: call "
+                "cluster_sync() at the end of the kernel"
+            )
+        return found
 
     # ---------------------------------------------------------------- arrays
 
@@ -135,14 +190,21 @@ class BlockState:
 
     def address_of(self, array: Any) -> int:
         """Return the shared address of an array's first element."""
-        return int(array.ctypes.data - self.memory.ctypes.data)
+        return int(array.ctypes.data - self.memory.ctypes.data) | self.rank << RANK_SHIFT
 
     # ---------------------------------------------------------------- bytes
 
-    def write(self, places: Any, values: Any, thread: int, what: str) -> None:
-        """Write bytes as a thread does, and not the copy engine."""
+    def write(self, places: Any, values: Any, thread: int, what: str, by: BlockState | None = None) -> None:
+        """Write bytes as a thread does, and not the copy engine.
+
+        Args:
+            by: the thread's block, if it is another one.
+        """
         self.check_writable(places, what)
         self.memory[places] = values
+        if self.writer.size:
+            writer = by or self
+            self.writer[places], self.epoch[places] = writer.rank + 1, writer.seen[writer.rank]
         self.unfenced[places] = thread
         self.on_the_way[places] = 0
         self.swizzle[places] = -1
@@ -158,14 +220,42 @@ class BlockState:
         if (pending > 0).any():
             raise RuntimeError(
                 f"{what} overwrites shared memory before anybody has waited for the last copy to it, at the mbarrier "
-                f"{int(pending.max())}: consumers wait for that, and the producer until they have released the stage"
+                f"at {offset_of(pending.max())}: consumers wait for that, and the producer until they have released "
+                "the stage"
             )
 
-    def read(self, places: Any, what: str) -> np.ndarray[Any, Any]:
-        """Read bytes as a thread does."""
+    def read(self, places: Any, what: str, by: BlockState | None = None) -> np.ndarray[Any, Any]:
+        """Read bytes as a thread does.
+
+        Args:
+            by: the thread's block, if it is another one.
+        """
         self.check_arrived(places, what)
+        if self.writer.size:
+            self._check_published(places, what, by or self)
         found: np.ndarray[Any, Any] = self.memory[places]
         return found
+
+    def _check_published(self, places: Any, what: str, reader: BlockState) -> None:
+        """Raise if a thread of another block has written these bytes, and the reader's block need not see that yet."""
+        writers, seen = self.writer[places] - 1, np.array([*reader.seen, 0])
+        hidden = (writers >= 0) & (writers != reader.rank) & (self.epoch[places] >= seen[writers])
+        if hidden.any():
+            raise RuntimeError(
+                f"{what} reads what block {int(writers[hidden][0])} of the cluster has written, before block "
+                f"{reader.rank} can see it: the writer arrives with mbarrier_arrive_cluster (not _relaxed) and the "
+                "reader waits with mbarrier_wait_parity_cluster, or both call cluster_sync"
+            )
+
+    def release(self, seen: list[int]) -> None:
+        """Publish the block's writes to whoever acquires from `seen`, which belongs to an mbarrier."""
+        self.seen[self.rank] += 1
+        seen[:] = map(max, seen or self.seen, self.seen)
+
+    def acquire(self, seen: list[int]) -> None:
+        """Make the releases visible to this block that were published at an mbarrier."""
+        if seen:
+            self.seen[:] = map(max, seen, self.seen)
 
     def check_arrived(self, places: Any, what: str) -> None:
         """Raise if a copy to these bytes is on its way."""
@@ -174,7 +264,7 @@ class BlockState:
             return
         found = int(pending[np.argmax(pending != 0)])
         if found > 0:
-            remedy = f"the copy completes at the mbarrier at address {found}; wait for it with mbarrier_wait_parity"
+            remedy = f"the copy completes at the mbarrier at {offset_of(found)}; wait for it with mbarrier_wait_parity"
         else:
             remedy = (
                 f"thread {-1 - found} copies it; that thread calls cp_async_wait_group, and then all meet at a barrier"
@@ -205,19 +295,21 @@ class BlockState:
         """Begin a copy by the engine, which completes at an mbarrier of this block."""
         self.check_writable(places, what)
         self.watch_engine(what, "write", places)
-        barrier = self.mbarrier(address)
+        barrier = self.mbarrier(address, from_elsewhere=True)
         self.memory[places] = 0xFF
-        self.on_the_way[places] = address
+        self.on_the_way[places] = address & OFFSETS
+        if self.writer.size:
+            self.writer[places] = 0
         self.swizzle[places] = swizzle
         barrier.copies.append((self, places, values.copy()))
         barrier.change(0, -places.size)
         self.changed()
 
     def watch(self, what: str, access: str, addresses: Any, nbytes: int) -> None:
-        """Report accesses of shared memory to a tracer: of a whole warp if there are 32 addresses, or of one thread."""
+        """Report accesses of shared memory to a tracer: of a warp's first threads, or of one thread."""
         if self.watcher is not None:
             number = thread().thread_id
-            lanes = range(32) if len(addresses) == 32 else (number % 32,)
+            lanes = range(len(addresses)) if len(addresses) > 1 else (number % 32,)
             self.watcher(what, access, number // 32, lanes, addresses, nbytes)
 
     def watch_engine(self, what: str, access: str, places: Any) -> None:
@@ -234,11 +326,40 @@ class BlockState:
 
     # ---------------------------------------------------------------- barriers
 
-    def mbarrier(self, address: Any) -> Mbarrier:
-        try:
-            return self.mbarriers[int(address)]
-        except KeyError:
-            raise RuntimeError(f"no mbarrier was initialized at shared address {int(address)}") from None
+    def mbarrier(self, address: Any, from_elsewhere: bool = False) -> Mbarrier:
+        """Return the mbarrier at an address of a block.
+
+        Args:
+            from_elsewhere: whether the copy engine or another block uses it.
+        """
+        found = self.mbarriers.get(int(address) & OFFSETS)
+        if found is None:
+            raise RuntimeError(f"no mbarrier was initialized at {offset_of(address)}")
+        if found.made is not None and not from_elsewhere:
+            self._check_known(found, address)
+        if from_elsewhere and not found.is_fenced:
+            raise RuntimeError(
+                f"the mbarrier at {offset_of(address)} need not be visible to the copy engine and to other blocks yet: "
+                f"thread {found.thread}, which has initialized it, calls fence_mbarrier_init()"
+            )
+        return found
+
+    def barriers(self) -> int:
+        """Return how many barriers of the block, of parts of it, or of its cluster have been passed."""
+        own = self.runner.barriers if self.runner is not None else 0
+        parts = sum(each.phase for each in self.named.values()) + sum(each.number for each in self.meetings.values())
+        return int(own + parts + self.together.phase)
+
+    def _check_known(self, barrier: Mbarrier, address: Any) -> None:
+        """Raise if another thread than the one that has initialized an mbarrier uses it without a barrier between."""
+        number = thread().thread_id
+        if self.barriers() != barrier.made:
+            barrier.made = None
+        elif number != barrier.thread:
+            raise RuntimeError(
+                f"thread {number} uses the mbarrier at {offset_of(address)} without a barrier after thread "
+                f"{barrier.thread} has initialized it: call cuda.syncthreads() between"
+            )
 
     def changed(self) -> None:
         for each in self.cluster:
@@ -264,22 +385,40 @@ def block() -> BlockState:
         found: BlockState = of_thread.device_state
     except AttributeError:
         of_thread.device_state = found = BlockState()
+        found.runner = of_thread
     return found
+
+
+def local(address: Any) -> int:
+    """Return where a shared address of the running thread's block is in that block's memory."""
+    number, rank = int(address), block().rank
+    if number >> RANK_SHIFT != rank:
+        raise RuntimeError(
+            f"shared address {number:#x} does not belong to this block, which has rank {rank} in its cluster: for "
+            "other blocks, pass the rank to ld_shared_cluster_b32, st_shared_cluster_b32 or mbarrier_arrive_cluster"
+        )
+    return number & OFFSETS
+
+
+def offset_of(address: Any) -> str:
+    """Return a shared address in words."""
+    number = (int(address) & OFFSETS) - SHARED_BASE
+    return f"dynamic_shared() + {number}" if 0 <= number < SHARED_BYTES else f"shared address {int(address)}"
 
 
 def wait_until(ready: Callable[[], bool], what: Callable[[], str]) -> None:
     """Let other threads run until something is so.
 
     Args:
-        what: returns what the thread waits for, for a message.
+        what: returns what the thread waits for, for a message, such as "at barrier 1".
 
     Raises:
         SimulatedDeadlock: the other threads wait, too, or have ended.
     """
     if ready():
         return
-    here, state = thread(), block()
-    state.waits[here.thread_id] = what
+    here, state, line = thread(), block(), position(sys._getframe(1))
+    state.waits[here.thread_id] = lambda: what() + line
     seen, rounds = state.progress, 0
     while True:
         here.meet()
@@ -294,13 +433,24 @@ def wait_until(ready: Callable[[], bool], what: Callable[[], str]) -> None:
             raise SimulatedDeadlock(_deadlock(state))
 
 
+def position(frame: Any) -> str:
+    """Return where a kernel called a device function, such as " (line 12 of product)", or "" if that is not known."""
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_WITHIN):
+        frame = frame.f_back
+    return f" (line {frame.f_lineno} of {frame.f_code.co_name})" if frame is not None else ""
+
+
 def _deadlock(state: BlockState) -> str:
     """Return a message that says what all waiting threads of the cluster wait for."""
     told = []
     for each in state.cluster:
         groups: dict[str, list[int]] = {}
-        for number, what in sorted(each.waits.items()):
-            groups.setdefault(what(), []).append(number)
+        waits = {number: what() for number, what in each.waits.items()}
+        for runner in each.runner.waiting if each.runner is not None else ():
+            if runner.thread_id not in waits and not runner.at_warp:
+                waits[runner.thread_id] = "at cuda.syncthreads()" + position(runner.gr_frame)
+        for number, what in sorted(waits.items()):
+            groups.setdefault(what, []).append(number)
         where = f" of block {each.rank} of the cluster" if len(state.cluster) > 1 else ""
         for reason, numbers in groups.items():
             who = f"thread {numbers[0]}" if len(numbers) == 1 else f"threads {_ranges(numbers)}"

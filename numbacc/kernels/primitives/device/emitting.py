@@ -30,10 +30,14 @@ _TYPES = {
 
 
 class Emitter:
-    """Emits the code of one call of a device function."""
+    """Emits the code of one call of a device function.
 
-    def __init__(self, context: Any, builder: Any):
-        self.context, self.builder = context, builder
+    Args:
+        location: the call's position in the source, if it is known.
+    """
+
+    def __init__(self, context: Any, builder: Any, location: Any = None):
+        self.context, self.builder, self._location = context, builder, location
         ir = _numba.ir
         self.i16, self.i32, self.i64 = ir.IntType(16), ir.IntType(32), ir.IntType(64)
         self.f32, self.f64, self.none = ir.FloatType(), ir.DoubleType(), ir.VoidType()
@@ -70,8 +74,11 @@ class Emitter:
         """
         letters = [f"={self.letter(kind)}"] * count + [str(k) for k in range(len(tied))]
         letters += [self.letter(each.type) for each in operands]
-        results = _numba.ir.LiteralStructType([kind] * count)
+        # NVVM does not accept a structure of one result.
+        results = _numba.ir.LiteralStructType([kind] * count) if count > 1 else kind
         found = self._call(text, letters, [*tied, *operands], results, pure)
+        if count == 1:
+            return [found]
         return [self.builder.extract_value(found, k) for k in range(count)]
 
     def _call(self, text: str, letters: list[str], operands: list[Any], result: Any, pure: bool) -> Any:
@@ -112,6 +119,10 @@ class Emitter:
             f"bitcast (i64* addrspacecast (i64 addrspace(1)* @{name} to i64*) to i8*)",
         )
         used.initializer = ir.Constant(used.type.pointee, [generic])
+
+    def line(self) -> int:
+        """Return the line of the call in its file; 0 if it is not known."""
+        return int(getattr(self._location, "line", None) or 0)
 
     def function(self, called: Any, signature: Any) -> Callable[[Sequence[Any]], Any]:
         """Return a function that emits calls of another device function."""
@@ -188,8 +199,8 @@ else:
         def of_call(typing: Any, *kinds: Any) -> Any:
             signature, emit = typed(typing, *kinds) if wants_typing else typed(*kinds)
 
-            def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-                found = emit(Emitter(context, builder), *args)
+            def generate(context: Any, builder: Any, signature: Any, args: Any, loc: Any = None) -> Any:
+                found = emit(Emitter(context, builder, loc), *args)
                 return context.get_dummy_value() if found is None else found
 
             return signature, generate

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from ....base._numba import types
-from .block_state import block, global_bytes, thread, together
+from .block_state import block, global_bytes, local, thread, together
 from .emitting import Emitter, composed, generated, literal, ptx, tuple_type
 
 __all__ = [
@@ -461,7 +461,7 @@ def st_shared_part_8bit(words: Fragment, address: int) -> None:
     """
     state, number = block(), thread().thread_id
     for k, word in enumerate(words):
-        at = (int(address) ^ 16 * (k // 4)) + 512 * (k % 2) + 8 * (k // 2 % 2)
+        at = (local(address) ^ 16 * (k // 4)) + 512 * (k % 2) + 8 * (k // 2 % 2)
         state.write(slice(at, at + 2), np.array([int(word) & 0xFFFF], np.uint16).view(np.uint8), number, "st_shared")
 
 

@@ -8,16 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....base._numba import types
-from .block_state import BlockState, block, thread, together
+from .block_state import RANK_SHIFT, BlockState, block, local, thread, together
 from .emitting import HOPPER, Emitter, generated, literal, tuple_type
 from .fragments import BF16, E4M3, E5M2, F16, Fragment
 from .tma import swizzled
 
 __all__ = [
-    "ldmatrix_x4", "ldmatrix_x4_trans", "ldmatrix_x4_trans_xor", "ldmatrix_x4_xor", "mma_bf16", "mma_e4m3",
-    "mma_e5m2", "mma_f16", "mma_s8", "mma_tf32", "mma_u8", "stmatrix_x4", "stmatrix_x4_trans", "stmatrix_x4_trans_xor",
-    "stmatrix_x4_xor", "wgmma_bf16", "wgmma_descriptor", "wgmma_e4m3", "wgmma_e5m2", "wgmma_f16", "wgmma_s8",
-    "wgmma_tf32", "wgmma_u8", "wgmma_wait_group",
+    "ldmatrix_x1", "ldmatrix_x1_trans", "ldmatrix_x2", "ldmatrix_x2_trans", "ldmatrix_x4", "ldmatrix_x4_trans",
+    "ldmatrix_x4_trans_xor", "ldmatrix_x4_xor", "mma_bf16", "mma_e4m3", "mma_e5m2", "mma_f16", "mma_s8", "mma_tf32",
+    "mma_u8", "stmatrix_x1", "stmatrix_x1_trans", "stmatrix_x2", "stmatrix_x2_trans", "stmatrix_x4",
+    "stmatrix_x4_trans", "stmatrix_x4_trans_xor", "stmatrix_x4_xor", "wgmma_bf16", "wgmma_descriptor", "wgmma_e4m3",
+    "wgmma_e5m2", "wgmma_f16", "wgmma_s8", "wgmma_tf32", "wgmma_u8", "wgmma_wait_group",
 ]  # fmt: skip
 
 
@@ -56,17 +57,23 @@ def _place(e: Emitter, address: Any, offset: int, toggles: bool) -> Any:
     return e.builder.xor(address, e.constant(offset)) if toggles and offset else address
 
 
-def _ldmatrix(transposed: str, toggles: bool) -> Any:
+def _registers(many: int, first: int) -> str:
+    """Return the operands $first, $(first + 1), ... of `many` registers."""
+    return "{" + ",".join(f"${first + k}" for k in range(many)) + "}"
+
+
+def _ldmatrix(transposed: str, toggles: bool, many: int = 4) -> Any:
     def typed(address: Any, count: Any, step: Any) -> Any:
         n, apart = literal(count, "count"), literal(step, "step")
-        result = tuple_type("u32", 4 * n)
+        result = tuple_type("u32", many * n)
 
         def emit(e: Emitter, address: Any, *_: Any) -> Any:
             items = []
             for k in range(n):
                 offset = 0 if toggles else k * apart
-                text = f"ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16 {{$0,$1,$2,$3}}, [$4+{offset}];"
-                items += e.asm_many(text, [_place(e, address, k * apart, toggles)], e.i32, 4)
+                text = f"ldmatrix.sync.aligned.m8n8.x{many}{transposed}.shared.b16 {_registers(many, 0)}, "
+                text += f"[${many}+{offset}];"
+                items += e.asm_many(text, [_place(e, address, k * apart, toggles)], e.i32, many)
             return e.tuple(result, items)
 
         return result(types.uint32, count, step), emit
@@ -74,16 +81,20 @@ def _ldmatrix(transposed: str, toggles: bool) -> Any:
     return typed
 
 
-def _stmatrix(transposed: str, toggles: bool) -> Any:
+def _stmatrix(transposed: str, toggles: bool, many: int = 4) -> Any:
     def typed(address: Any, words: Any, step: Any) -> Any:
         apart = literal(step, "step")
+        if len(words) % many:
+            raise ValueError(f"words has {len(words)} registers: stmatrix_x{many} stores {many} at a time")
 
         def emit(e: Emitter, address: Any, value: Any, _: Any) -> None:
             items = e.items(value)
-            for k in range(len(items) // 4):
+            for k in range(len(items) // many):
                 offset = 0 if toggles else k * apart
-                text = f"stmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16 [$0+{offset}], {{$1,$2,$3,$4}};"
-                e.asm(text, [_place(e, address, k * apart, toggles), *items[4 * k : 4 * k + 4]])
+                text = (
+                    f"stmatrix.sync.aligned.m8n8.x{many}{transposed}.shared.b16 [$0+{offset}], {_registers(many, 1)};"
+                )
+                e.asm(text, [_place(e, address, k * apart, toggles), *items[many * k : many * k + many]])
 
         return types.void(types.uint32, words, step), emit
 
@@ -91,40 +102,42 @@ def _stmatrix(transposed: str, toggles: bool) -> Any:
 
 
 def _row_places(addresses: Any, offset: int, toggles: bool) -> np.ndarray[Any, Any]:
-    """Return the addresses of the bytes of 32 rows of 16 bytes, one row for each lane."""
-    starts = np.array([int(each) ^ offset if toggles else int(each) + offset for each in addresses])
+    """Return the addresses of the bytes of rows of 16 bytes, one row for each address."""
+    starts = np.array([local(each) ^ offset if toggles else local(each) + offset for each in addresses])
     if (starts % 16).any():
         raise ValueError(f"lane {int(np.argmax(starts % 16 > 0))} has an address that is not a multiple of 16")
     return starts[:, None] + np.arange(16)
 
 
-def _loaded(address: Any, count: int, step: int, transposed: bool, toggles: bool, what: str) -> Fragment:
+def _loaded(address: Any, count: int, step: int, transposed: bool, toggles: bool, what: str, many: int = 4) -> Fragment:
     def work(addresses: list[Any]) -> list[Any]:
         state, found = block(), []
         for k in range(count):
-            places = _row_places(addresses, k * step, toggles)
+            places = _row_places(addresses[: 8 * many], k * step, toggles)
             state.watch(what, "read", places[:, 0], 16)
-            matrices = state.read(places.ravel(), what).view(np.uint16).reshape(4, 8, 8)
+            matrices = state.read(places.ravel(), what).view(np.uint16).reshape(many, 8, 8)
             if transposed:
                 matrices = matrices.swapaxes(1, 2)
-            found.append(np.ascontiguousarray(matrices).view(np.uint32).reshape(4, 32))
+            found.append(np.ascontiguousarray(matrices).view(np.uint32).reshape(many, 32))
         return [tuple(int(x) for x in each) for each in np.concatenate(found).T]
 
     found: Fragment = together(32, address, work, what)
     return found
 
 
-def _stored(address: Any, words: Fragment, step: int, transposed: bool, toggles: bool, what: str) -> None:
+def _stored(
+    address: Any, words: Fragment, step: int, transposed: bool, toggles: bool, what: str, many: int = 4
+) -> None:
     def work(given: list[Any]) -> list[Any]:
         state, first = block(), thread().thread_id // 32 * 32
-        for k in range(len(words) // 4):
-            places = _row_places([each[0] for each in given], k * step, toggles)
+        for k in range(len(words) // many):
+            places = _row_places([each[0] for each in given[: 8 * many]], k * step, toggles)
             state.watch(what, "write", places[:, 0], 16)
-            registers = np.array([[int(x) for x in each[1][4 * k : 4 * k + 4]] for each in given], np.uint32)
-            rows = np.ascontiguousarray(registers.T).view(np.uint16).reshape(4, 8, 8)
+            registers = np.array([[int(x) for x in each[1][many * k : many * k + many]] for each in given], np.uint32)
+            rows = np.ascontiguousarray(registers.T).view(np.uint16).reshape(many, 8, 8)
             if transposed:
                 rows = np.ascontiguousarray(rows.swapaxes(1, 2))
-            for lane, row in enumerate(rows.reshape(32, 8)):
+            for lane, row in enumerate(rows.reshape(8 * many, 8)):
                 state.write(places[lane], row.view(np.uint8), first + lane, what)
         return [None] * 32
 
@@ -160,6 +173,30 @@ def ldmatrix_x4_trans_xor(address: int, count: int, step: int) -> Fragment:
     return _loaded(address, count, step, True, True, "ldmatrix")
 
 
+@generated(_ldmatrix("", False, 1), since=(7, 5))
+def ldmatrix_x1(address: int, count: int, step: int) -> Fragment:
+    """Load `count` matrices one at a time: `count` words for each thread. Threads 0 to 7 have the rows' addresses."""
+    return _loaded(address, count, step, False, False, "ldmatrix", 1)
+
+
+@generated(_ldmatrix(".trans", False, 1), since=(7, 5))
+def ldmatrix_x1_trans(address: int, count: int, step: int) -> Fragment:
+    """Load matrices as `ldmatrix_x1` does, transposed."""
+    return _loaded(address, count, step, True, False, "ldmatrix", 1)
+
+
+@generated(_ldmatrix("", False, 2), since=(7, 5))
+def ldmatrix_x2(address: int, count: int, step: int) -> Fragment:
+    """Load 2 `count` matrices, two at a time, as `ldmatrix_x4` loads four. Threads 0 to 15 have the rows' addresses."""
+    return _loaded(address, count, step, False, False, "ldmatrix", 2)
+
+
+@generated(_ldmatrix(".trans", False, 2), since=(7, 5))
+def ldmatrix_x2_trans(address: int, count: int, step: int) -> Fragment:
+    """Load matrices as `ldmatrix_x2` does, transposed."""
+    return _loaded(address, count, step, True, False, "ldmatrix", 2)
+
+
 @generated(_stmatrix("", False))
 def stmatrix_x4(address: int, words: Fragment, step: int) -> None:
     """Store a warp's registers as matrices of 8 x 8 16-bit numbers, four at a time: the reverse of `ldmatrix_x4`.
@@ -185,6 +222,30 @@ def stmatrix_x4_trans(address: int, words: Fragment, step: int) -> None:
 def stmatrix_x4_trans_xor(address: int, words: Fragment, step: int) -> None:
     """Store matrices as `stmatrix_x4_xor` does, transposed."""
     _stored(address, words, step, True, True, "stmatrix")
+
+
+@generated(_stmatrix("", False, 1))
+def stmatrix_x1(address: int, words: Fragment, step: int) -> None:
+    """Store matrices one at a time, the reverse of `ldmatrix_x1`."""
+    _stored(address, words, step, False, False, "stmatrix", 1)
+
+
+@generated(_stmatrix(".trans", False, 1))
+def stmatrix_x1_trans(address: int, words: Fragment, step: int) -> None:
+    """Store matrices as `stmatrix_x1` does, transposed."""
+    _stored(address, words, step, True, False, "stmatrix", 1)
+
+
+@generated(_stmatrix("", False, 2))
+def stmatrix_x2(address: int, words: Fragment, step: int) -> None:
+    """Store matrices two at a time, the reverse of `ldmatrix_x2`."""
+    _stored(address, words, step, False, False, "stmatrix", 2)
+
+
+@generated(_stmatrix(".trans", False, 2))
+def stmatrix_x2_trans(address: int, words: Fragment, step: int) -> None:
+    """Store matrices as `stmatrix_x2` does, transposed."""
+    _stored(address, words, step, True, False, "stmatrix", 2)
 
 
 # ---------------------------------------------------------------- mma.sync
@@ -321,6 +382,8 @@ def mma_u8(sums: Fragment, a: Fragment, b: Fragment) -> Fragment:
 # ---------------------------------------------------------------- wgmma
 
 _LAYOUTS = {128: 1, 64: 2, 32: 3, 0: 0}
+#: The descriptors that this process has made, without addresses. The simulator looks a product's descriptors up here.
+_made: set[int] = set()
 
 
 def wgmma_descriptor(swizzle: int = 128, leading: int = 16, stride: int = 1024) -> int:
@@ -337,6 +400,7 @@ def wgmma_descriptor(swizzle: int = 128, leading: int = 16, stride: int = 1024) 
             of M or N): `leading` to the next 64 of M or N, `stride` to the next 8 of K.
     """
     bits = (_LAYOUTS[swizzle] << 62) | (stride // 16 << 32) | (leading // 16 << 16)
+    _made.add(bits)
     return (bits + 2**63) % 2**64 - 2**63
 
 
@@ -426,9 +490,20 @@ def _swizzle_of(descriptor: int) -> int:
     return {code: nbytes for nbytes, code in _LAYOUTS.items()}[int(descriptor) % 2**64 >> 62]
 
 
+def _check_descriptor(bits: int) -> None:
+    """Raise if a descriptor holds the rank of a block, which is in the higher bits of its shared addresses."""
+    rank, fields = block().rank, bits >> 16 << 16
+    if rank and fields not in _made and fields - (rank << RANK_SHIFT >> 4) in _made:
+        raise RuntimeError(
+            f"a descriptor of wgmma was made of a shared address of block {rank} of the cluster, whose higher bits "
+            "change the descriptor's leading bytes: add (address & 0x3ffff) >> 4 and not address >> 4"
+        )
+
+
 def _matrix_places(descriptor: int, lines: int, kind: FactorKind, transposed: int) -> np.ndarray[Any, Any]:
     """Return the addresses of the bytes of a matrix (lines, depth, itemsize) that a descriptor names."""
     bits, size = int(descriptor) % 2**64, kind.numpy.itemsize
+    _check_descriptor(bits)
     start, leading, stride = (16 * (bits >> each & 0x3FFF) for each in (0, 16, 32))
     swizzle = _swizzle_of(bits)
     line, depth = np.mgrid[:lines, : kind.depth]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....base import _numba
 from ....base._numba import types
-from .block_state import SHARED_BASE, block, global_bytes, thread
+from .block_state import RANK_SHIFT, SHARED_BASE, block, global_bytes, local, thread
 from .emitting import Emitter, generated, literal, ptx, tuple_type
 
 __all__ = [
@@ -40,8 +40,7 @@ def _dynamic_shared() -> Any:
 @generated(_dynamic_shared, literals=False, since=(5, 0))
 def dynamic_shared() -> int:
     """Return the address of the block's dynamic shared memory: a multiple of 1024. The launch sets its size."""
-    block()
-    return SHARED_BASE
+    return SHARED_BASE | block().rank << RANK_SHIFT
 
 
 def _address_of(array: Any) -> Any:
@@ -183,7 +182,7 @@ def st_global_v4_cs(address: int, words: tuple[int, ...]) -> None:
 def ld_shared_b32(address: int) -> int:
     """Load a 32-bit word from shared memory."""
     _aligned(address, 4)
-    at = int(address)
+    at = local(address)
     block().watch("ld_shared_b32", "read", (at,), 4)
     return int(block().read(slice(at, at + 4), "ld_shared_b32").view(np.uint32)[0])
 
@@ -192,7 +191,7 @@ def ld_shared_b32(address: int) -> int:
 def st_shared_b32(address: int, word: int) -> None:
     """Store a 32-bit word to shared memory."""
     _aligned(address, 4)
-    at = int(address)
+    at = local(address)
     block().watch("st_shared_b32", "write", (at,), 4)
     block().write(slice(at, at + 4), _u32((word,)).view(np.uint8), thread().thread_id, "st_shared_b32")
 
@@ -201,7 +200,7 @@ def st_shared_b32(address: int, word: int) -> None:
 def ld_shared_v4(address: int) -> tuple[int, ...]:
     """Load 16 bytes of shared memory as four words."""
     _aligned(address, 16)
-    at = int(address)
+    at = local(address)
     block().watch("ld_shared_v4", "read", (at,), 16)
     return tuple(int(x) for x in block().read(slice(at, at + 16), "ld_shared_v4").view(np.uint32))
 
@@ -210,7 +209,7 @@ def ld_shared_v4(address: int) -> tuple[int, ...]:
 def st_shared_v4(address: int, words: tuple[int, ...]) -> None:
     """Store four words to shared memory."""
     _aligned(address, 16)
-    at = int(address)
+    at = local(address)
     block().watch("st_shared_v4", "write", (at,), 16)
     block().write(slice(at, at + 16), _u32(words).view(np.uint8), thread().thread_id, "st_shared_v4")
 
@@ -222,7 +221,7 @@ def _begin(shared: Any, source: Any, count: int, valid: int | None = None) -> No
     """Begin a thread's copy: it lands when the thread waits for its group."""
     _aligned(shared, count)
     _aligned(source, count)
-    state, number, at = block(), thread().thread_id, int(shared)
+    state, number, at = block(), thread().thread_id, local(shared)
     state.check_writable(slice(at, at + count), "cp_async")
     state.watch("cp_async", "write", (at,), count)
     copied = count if valid is None else int(valid)
@@ -314,5 +313,5 @@ def cp_async_mbarrier_arrive(mbarrier: int) -> None:
     state = block()
     for group in state.copies.pop(thread().thread_id, []):
         _land(group)
-    state.mbarrier(mbarrier).change(1)
+    state.mbarrier(local(mbarrier)).change(1)
     state.changed()

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....base import _numba
 from ....base._numba import types
-from .block_state import BlockState, block, global_bytes, thread
+from .block_state import BlockState, block, global_bytes, local, thread
 from .emitting import Emitter, addresses, generated, literal, ptx
 
 __all__ = [
@@ -36,8 +36,9 @@ def cp_async_bulk_load(shared: int, source: int, nbytes: int, mbarrier: int) -> 
     The addresses and `nbytes` are multiples of 16. One thread calls this.
     """
     _check_16(shared, source, nbytes)
-    places = np.arange(int(shared), int(shared) + int(nbytes))
-    block().arriving(places, global_bytes(source, int(nbytes)), int(mbarrier), "cp_async_bulk_load")
+    at = local(shared)
+    places = np.arange(at, at + int(nbytes))
+    block().arriving(places, global_bytes(source, int(nbytes)), local(mbarrier), "cp_async_bulk_load")
 
 
 @ptx("cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;", "i64", "u32", "u32")
@@ -47,7 +48,7 @@ def cp_async_bulk_store(target: int, shared: int, nbytes: int) -> None:
     The addresses and `nbytes` are multiples of 16. `fence_proxy_async` and a barrier come before, as for `tma_store`.
     """
     _check_16(shared, target, nbytes)
-    at = int(shared)
+    at = local(shared)
     places = np.arange(at, at + int(nbytes))
     block().check_fenced(places, "cp_async_bulk_store")
     block().watch_engine("cp_async_bulk_store", "read", places)
@@ -138,6 +139,10 @@ def _in_box(tensor_map: Any, coordinates: Any, shared: Any) -> tuple[Any, Any, A
     The arrays have an axis for the elements of a box, and one for the bytes of an element.
     """
     fields = getattr(tensor_map, "fields", tensor_map)
+    if isinstance(fields, (int, np.integer)):
+        raise NotImplementedError(
+            "tensor maps in global memory work on a GPU only: pass the result of device.tensor_map to the kernel"
+        )
     if int(shared) % 128:
         raise ValueError(f"a box needs a shared address that is a multiple of 128, and not {int(shared)}")
     if len(coordinates) != len(fields.shape):
@@ -153,7 +158,7 @@ def _in_box(tensor_map: Any, coordinates: Any, shared: Any) -> tuple[Any, Any, A
         index = outer_first[axis] + int(first)
         exists &= (index >= 0) & (index < length)
         addresses_ = addresses_ + index * step
-    places = int(shared) + np.arange(exists.size)[:, None] * fields.itemsize + np.arange(fields.itemsize)
+    places = local(shared) + np.arange(exists.size)[:, None] * fields.itemsize + np.arange(fields.itemsize)
     return swizzled(places, fields.swizzle), addresses_, exists, fields
 
 
@@ -182,7 +187,7 @@ def tma_load(shared: int, tensor_map: Any, coordinates: tuple[int, ...], mbarrie
             16 bytes from the array's beginning, and may lie before it, as along all axes.
     """
     places, values, swizzle = _read_box(tensor_map, coordinates, shared)
-    block().arriving(places, values, int(mbarrier), "tma_load", swizzle)
+    block().arriving(places, values, local(mbarrier), "tma_load", swizzle)
 
 
 @generated(
@@ -200,9 +205,9 @@ def tma_load_multicast(shared: int, tensor_map: Any, coordinates: tuple[int, ...
         mask: a bit for each block, by its rank.
     """
     places, values, swizzle = _read_box(tensor_map, coordinates, shared)
-    for rank, state in enumerate(block().cluster):
+    for rank in range(len(block().cluster)):
         if int(mask) >> rank & 1:
-            state.arriving(places, values, int(mbarrier), "tma_load_multicast", swizzle)
+            block().other(rank).arriving(places, values, local(mbarrier), "tma_load_multicast", swizzle)
 
 
 def _written(tensor_map: Any, coordinates: Any, shared: Any, what: str) -> tuple[Any, Any, Any]:
