@@ -21,6 +21,8 @@ SHAPE = (4, 32, 4096, 128)
 OTHER_SHAPES = ((4, 32, 4096, 64), (4, 16, 4096, 256))
 #: What ours may take of a peer's time, at most: forward and backward.
 _FLEX, _CUDNN = {False: 1 / 1.3, True: 1 / 1.2}, {False: 1 / 0.93, True: 1 / 0.7}
+#: What the kernels with mma.sync may take of cuDNN's time, at most. Nothing is promised for gradients.
+_WARPS = {False: 1 / 0.5}
 _CAP = 20.0
 
 
@@ -33,6 +35,7 @@ class Scores(NamedTuple):
         score, mask: torch's functions, or None.
         peer: "flex" or "cuDNN".
         left: the part of all scores that the mask leaves.
+        by_warps: whether the kernels with mma.sync compute ours, as on GPUs without wgmma.
         shape: batch, heads, length and elements.
     """
 
@@ -42,6 +45,7 @@ class Scores(NamedTuple):
     mask: Any
     peer: str
     left: float
+    by_warps: bool = False
     shape: tuple[int, int, int, int] = SHAPE
 
 
@@ -79,7 +83,8 @@ def _all(torch: Any) -> list[Scores]:
         Scores("documents, causal", {"mask": same}, None,
                lambda b, h, i, j: (documents[i] == documents[j]) & (i >= j), "flex", float(seen.mean())),
     ]  # fmt: skip
-    return promised + [each._replace(shape=shape) for shape in OTHER_SHAPES for each in (promised[0], promised[2])]
+    others = [each._replace(shape=shape) for shape in OTHER_SHAPES for each in (promised[0], promised[2])]
+    return promised + others + [each._replace(name=f"{each.name}, mma.sync", by_warps=True) for each in promised[:2]]
 
 
 def _name(found: Scores, is_backward: bool, peer: str) -> str:
@@ -107,11 +112,19 @@ def run(report: Report, *, quick: bool = False) -> None:
     torch = peers.import_torch()
     if torch is None:
         return
+    from numbacc.attention import flash
+
     for found in _all(torch):
         if report.wants(
             *[_name(found, is_backward, peer) for is_backward in (False, True) for peer in ("cuDNN", "flex")]
         ):
-            _measure(report, torch, found, 10 if quick else 30, quick)
+            try:
+                flash.prefers_wgmma = not found.by_warps
+                attention.cache_clear()
+                _measure(report, torch, found, 10 if quick else 30, quick or found.by_warps)
+            finally:
+                flash.prefers_wgmma = True
+                attention.cache_clear()
 
 
 def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: bool) -> None:
@@ -160,12 +173,14 @@ def _measure(report: Report, torch: Any, found: Scores, repeats: int, quick: boo
         for peer in own_works:
             if peer == "ours":
                 continue
-            bounds = {"flex": _FLEX if found.peer == "flex" else None, "cuDNN": _CUDNN}[peer]
+            bounds = _FLEX if peer == found.peer == "flex" else None
+            if peer == "cuDNN":
+                bounds = _WARPS if found.by_warps else _CUDNN
             if found.shape != SHAPE:
                 bounds = None
             ratio = times["ours"] / times[peer]
             right = error <= 1e-2
-            aim = {} if bounds is None else {
+            aim = {} if bounds is None or is_backward not in bounds else {
                 "bound": bounds[is_backward], "holds": right and ratio <= bounds[is_backward] + RESOLUTION,
             }  # fmt: skip
             report.add(

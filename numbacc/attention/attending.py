@@ -160,9 +160,9 @@ def forward(
     descale_s descale_v Σ_j round(scale_s P[i, j]) v[j], where the scores use descale_q q and descale_k k.
 
     float32 and float64 run unfused: `gemm` computes the matrix products, and numbacc's kernels run between them. 16-bit
-    floats also run unfused where cuDNN does not have a fused kernel. With score functions and most mask functions they
-    run in numbacc's flash kernels on compute capability 9.0, and otherwise unfused. `forward.plan(...).info` shows the
-    backend, "cudnn", "kernel" or "cublasLt+kernel", and the workspace.
+    floats run in cuDNN's fused kernels if these support the call, else in numbacc's flash kernels, and else unfused.
+    Calls with score functions and most mask functions run in flash kernels. `forward.plan(...).info` shows the backend,
+    "cudnn", "kernel" or "cublasLt+kernel", and the workspace.
 
     Example:
         >>> q, k = np.zeros((1, 1, 2, 4)), np.zeros((1, 1, 3, 4))

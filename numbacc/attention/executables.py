@@ -22,9 +22,10 @@ _OLDEST_SCALED, _OLDEST_SHIFTED = (9, 0), (10, 0)
 #: The most elements of a float8 head. With more, cuDNN 9.19 reads out of bounds on an H200.
 _WIDEST_SCALED = 128
 
-#: The flash kernels compute gradients faster than cuDNN for these lengths of queries and keys, this many elements of a
-#: head, and at least this many rows in all. In bfloat16 on an H200, 64 x 4 heads of 256 x 64 take 0.81 (causal) and
-#: 0.85 of cuDNN's time; lengths of 128 take 0.99 to 1.02, 384 and 512 1.01 to 1.04, heads of 32 with 64 queries 1.25.
+#: On Hopper, the flash kernels compute gradients faster than cuDNN for these lengths of queries and keys, this many
+#: elements of a head, and at least this many rows in all. In bfloat16 on an H200, 64 x 4 heads of 256 x 64 take 0.81
+#: (causal) and 0.85 of cuDNN's time; lengths of 128 take 0.99 to 1.02, 384 and 512 1.01 to 1.04, heads of 32 with 64
+#: queries 1.25.
 _LENGTHS, _WIDTH, _MANY = range(129, 257), 64, 2**15
 
 
@@ -90,7 +91,7 @@ def executable(
             return fused_calls.executable(problem, key, close, pairs, fits)
         except UnsupportedError as error:
             untaken = f"{error}; "
-    if problem.call.scoring is not None and (made := _by_flash(problem, key, close, fits)):
+    if (problem.call.scoring is not None or untaken) and (made := _by_flash(problem, key, close, fits)):
         return made
     stage, taken = Stage(problem, key), ""
     try:
@@ -119,6 +120,7 @@ def _is_short(problem: AttentionProblem) -> bool:
     return (
         problem.call.direction == "backward"
         and problem.call.scoring is None
+        and runtime().capability(problem.inputs["q"].device) == (9, 0)
         and found.queries in _LENGTHS
         and found.keys in _LENGTHS
         and found.width == found.value_width == _WIDTH

@@ -1,4 +1,6 @@
-"""Attention with score and mask functions on Hopper: numbacc's flash kernels, which do not store scores.
+"""Attention with score and mask functions by numbacc's flash kernels, which do not store scores.
+
+Hopper has kernels with wgmma. Other GPUs run kernels with mma.sync.
 
 The forward pass is one kernel. The backward pass has three: the sums of do o, then all gradients, then dq in q's dtype.
 A mask function is evaluated on the GPU once. Kernels skip blocks of 128 queries and 128 keys that it leaves empty, and
@@ -15,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from ..base.attention_band import Band
-from ..base.dispatch import runtime, simulated, tensor_launcher_class
+from ..base.dispatch import launcher_class, runtime, simulated, tensor_launcher_class
 from ..base.layout import row_major_strides
 from ..functions.formula import COPY
 from ..kernels.attention import flash_launch as launch
 from ..kernels.attention.flash_launch import BlockMap, Elements, FlashProblem, Matrices
-from ..kernels.attention.flash_spec import BLOCK
+from ..kernels.attention.flash_spec import BLOCK, WARP_TILES, WarpTiles, warp_tiles
 from ..kernels.primitives.device.attention_tiles import ELEMENT_LOADS
 from ..libraries.cudnn_graph import ALIGNED
 from ..runtime.launch_order import AddressOf
@@ -32,6 +34,8 @@ from .staging import Array, Stage, Unchecked, packed, unpacked
 
 #: True lets the simulator run the kernels, too. That takes seconds for a few tiles.
 simulates_kernels = False
+#: False lets Hopper run the kernels of other GPUs, for tests.
+prefers_wgmma = True
 #: Kernels count positions in float32 below this length, if the score function allows it.
 _MOST_REAL = 2**17
 #: Larger lengths and numbers of blocks are not supported.
@@ -51,7 +55,7 @@ def runs(problem: AttentionProblem) -> bool:
     is_backward = call.direction == "backward"
     if call.direction not in launch.HEAD_DIMS or problem.options.dropout:
         return False
-    if not (simulates_kernels or not simulated()) or runtime().capability(problem.inputs["q"].device) != (9, 0):
+    if not (simulates_kernels or not simulated()):
         return False
     if "bias" in problem.inputs or "alibi" in problem.inputs or (is_backward and problem.options.deterministic):
         return False
@@ -71,6 +75,19 @@ def runs(problem: AttentionProblem) -> bool:
     return all(_loaded(each.dtype) in ELEMENT_LOADS for each in scoring.operands)
 
 
+def has_wgmma(problem: AttentionProblem) -> bool:
+    """Return whether the kernels with wgmma run a problem, not those with mma.sync."""
+    return prefers_wgmma and runtime().capability(problem.inputs["q"].device) == (9, 0)
+
+
+def _tiles(problem: AttentionProblem) -> WarpTiles | None:
+    """Return the tiles of the kernel with mma.sync; None for the kernel with wgmma."""
+    if has_wgmma(problem):
+        return None
+    shared = launcher_class().limits(problem.inputs["q"].device).shared
+    return warp_tiles(problem.call.direction, _head_dim(problem), shared)
+
+
 def _loaded(dtype: np.dtype[Any]) -> str:
     """Return the name of the dtype that elements are loaded as: truth values as integers."""
     return "uint8" if dtype == np.bool_ else dtype.name
@@ -83,7 +100,9 @@ def _padded(width: int) -> int:
 def _head_dim(problem: AttentionProblem) -> int:
     """Return the head dimension of the kernel, or 0 if there is none for the arrays' widths."""
     width = _padded(max(problem.geometry.width, problem.geometry.value_width))
-    return min((each for each in launch.HEAD_DIMS[problem.call.direction] if each >= width), default=0)
+    direction = problem.call.direction
+    found = launch.HEAD_DIMS[direction] if has_wgmma(problem) else [dim for way, dim in WARP_TILES if way == direction]
+    return min((each for each in found if each >= width), default=0)
 
 
 class Flash:
@@ -111,8 +130,9 @@ class Flash:
         for name in ("dq", "dk", "dv") if self._is_backward else ("out",):
             self._prepare(name)
         self._backward() if self._is_backward else self._forward()
+        product = "wgmma" if has_wgmma(self._problem) else "mma.sync"
         return (
-            f"flash kernels of numbacc: wgmma, head dimension {_head_dim(self._problem)}"
+            f"flash kernels of numbacc: {product}, head dimension {_head_dim(self._problem)}"
             + (", blocks that the mask leaves" if self._parts.mask_alone is not None else "")
             + (f", {found.group} query heads for each key head" if found.group > 1 else "")
         )
@@ -134,7 +154,7 @@ class Flash:
     # ------------------------------------------------------------ arrays
 
     def _bring(self, name: str) -> None:
-        """Make sure that the copy engine can read an input."""
+        """Make sure that the kernels can read an input: 16 bytes at a time."""
         stage = self._stage
         if self._found.is_packed or (self._found.page and name in ("k", "v")):
             unpacked(stage, name)
@@ -142,7 +162,7 @@ class Flash:
             stage.copied(name, _padded(stage.arrays[name].lies.shape[3]))
 
     def _prepare(self, name: str) -> None:
-        """Make sure that the copy engine can write an output, or write scratch memory that is copied at the end."""
+        """Make sure that the kernels can write an output, or write scratch memory that is copied at the end."""
         stage = self._stage
         if self._found.is_packed:
             packed(stage, name)
@@ -248,7 +268,7 @@ class Flash:
         device = self._stage.device
         q, k, v, out = (self._matrices(name) for name in ("q", "k", "v", "out"))
         stats, problem = self._stats(), self._flash_problem()
-        order = launch.forward_order(problem, q, k, v, out, stats, device)
+        order = launch.forward_order(problem, q, k, v, out, stats, device, _tiles(self._problem))
         self._launched(order, self._arrays, self._keep)
 
     def _backward(self) -> None:
@@ -259,10 +279,11 @@ class Flash:
         prepared = self._number(stage.part("prepared", (found.batch, found.heads, rows, 2, 3, 64), np.float32))
         shape = (found.batch, found.heads, rows * BLOCK, _head_dim(self._problem))
         sums = self._number(stage.part("dq_sums", shape, np.float32))
+        tiles = _tiles(self._problem)
         self._launched(launch.prepare_order(problem, o, do, stats, prepared, sums, device), self._arrays)
-        order = launch.backward_order(problem, q, k, v, do, dk, dv, prepared, sums, device)
+        order = launch.backward_order(problem, q, k, v, do, dk, dv, prepared, sums, device, tiles)
         self._launched(order, self._arrays, self._keep)
-        self._launched(launch.finish_order(problem, sums, dq, device), self._arrays)
+        self._launched(launch.finish_order(problem, sums, dq, device, tiles), self._arrays)
         for name in self._scoring.gradients():
             source, target = stage.arrays[f"{name}_sums"], stage.arrays[name]
             stage.add(stage.mapped(COPY, source, target), source, target)

@@ -1,4 +1,7 @@
-"""Attention with score and mask functions by numbacc's flash kernels: public calls, on Hopper."""
+"""Attention with score and mask functions by numbacc's flash kernels: public calls.
+
+Hopper runs kernels with wgmma. Here it also runs those with mma.sync, which other GPUs run.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ import numbacc
 from numbacc import attention
 from numbacc.attention import executables, flash
 from numbacc.base.dispatch import has_gpu, runtime, simulated
+from numbacc.errors import UnsupportedError
 
 
 @pytest.fixture
@@ -27,6 +31,18 @@ def hopper_place(monkeypatch):
         skip("clusters")
     monkeypatch.setattr(flash, "simulates_kernels", True)
     return Place("simulator" if simulated() else "gpu")
+
+
+@pytest.fixture
+def warp_place(monkeypatch):
+    """A place where the kernels with mma.sync run."""
+    if not has_gpu():
+        skip("device")
+    monkeypatch.setattr(flash, "simulates_kernels", True)
+    monkeypatch.setattr(flash, "prefers_wgmma", False)
+    attention.cache_clear()
+    yield Place("simulator" if simulated() else "gpu")
+    attention.cache_clear()
 
 
 def unchanged(s, b, h, q, k):
@@ -124,10 +140,35 @@ def test_calls(hopper_place, name):
     assert call.algorithms().startswith("flash")
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "name",
+    [
+        "head dimension 128", "smaller heads", "heads that are copied", "lengths, bottom right", "bias of each",
+        "bias of queries", "slopes", "one query", "strided", "BSHD", "mask window",
+    ],
+)  # fmt: skip
+def test_calls_by_warps(warp_place, name):
+    case, options = CASES[name]
+    call = Scored(warp_place, case, **options)
+    call.check()
+    assert call.algorithms().startswith("flash kernels of numbacc: mma.sync")
+
+
+@pytest.mark.gpu
+def test_wide_heads_by_warps(warp_place):
+    """The kernels with mma.sync do not compute gradients of heads of more than 128 elements."""
+    call = Scored(warp_place, *CASES["head dimension 256"][:1])
+    call.check()
+    assert call.algorithms().startswith("flash kernels of numbacc: mma.sync")
+
+
 @pytest.mark.slow
-def test_a_call_in_the_simulator(hopper_place):
-    case = small(batch=1, heads=1, groups=2, queries=70, keys=130, width=64, value_width=40, dtype=BFLOAT16)
-    call = Scored(hopper_place, case, mask=attention.CausalSlidingWindow(130))
+@pytest.mark.parametrize(("place", "width"), [("hopper_place", 64), ("warp_place", 72)])
+def test_a_call_in_the_simulator(request, place, width):
+    """Tiles of the kernels with mma.sync have 32 keys or queries there: half a word of the mask's bits."""
+    case = small(batch=1, heads=1, groups=2, queries=70, keys=130, width=width, value_width=40, dtype=BFLOAT16)
+    call = Scored(request.getfixturevalue(place), case, mask=attention.CausalSlidingWindow(130))
     call.case = case._replace(mask="causal")
     call.check()
     assert call.algorithms().startswith("flash")
@@ -203,12 +244,22 @@ FUNCTIONS = {
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions(hopper_place, name):
+    check_functions(hopper_place, name)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["causal documents", "prefix of each head", "a product with an element"])
+def test_functions_by_warps(warp_place, name):
+    check_functions(warp_place, name)
+
+
+def check_functions(place, name):
     (options, operands), rng = FUNCTIONS[name], np.random.default_rng(1)
     learns = bool(operands) and isinstance(operands[0], str)
     operands = [rng.standard_normal(shape).astype(np.float32) for shape in operands[1:]] if learns else [*operands]
     q, k, v, do = (rng.standard_normal((2, heads, 300, 64)).astype(BFLOAT16) for heads in (2, 1, 1, 2))
     given, results = [each.astype(np.float64) for each in (q, k, v, do)], []
-    for put, arrays in ((lambda x: x, given), (hopper_place.put, map(hopper_place.put, (q, k, v, do)))):
+    for put, arrays in ((lambda x: x, given), (place.put, map(place.put, (q, k, v, do)))):
         q, k, v, do = arrays
         own = {**options, "operands": tuple(map(put, operands)) or None}
         o, saved = attention.forward(q, k, v, return_saved=True, **own)
@@ -271,6 +322,20 @@ def test_statistics_fit_the_other_path(hopper_place):
         for other in found[1:]:
             for one, two in zip(found[0], other, strict=True):
                 assert np.linalg.norm(one - two) <= 1e-2 * np.linalg.norm(one)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("place", ["hopper_place", "warp_place"])
+def test_plain_calls_that_cudnn_refuses(request, monkeypatch, place):
+    def refused(*args):
+        raise UnsupportedError("no engine")
+
+    place = request.getfixturevalue(place)
+    monkeypatch.setattr(executables.fused_calls, "executable", refused)
+    attention.cache_clear()
+    for case in (large(mask="causal"), large(mask="window", dtype=HALF)):
+        check_short(Call(place, case))
+    attention.cache_clear()
 
 
 @pytest.mark.gpu

@@ -1,4 +1,4 @@
-"""The flash attention kernels for Hopper: in the simulator, on a GPU that has wgmma, and their machine code."""
+"""The flash attention kernels, with wgmma and with mma.sync: in the simulator, on a GPU, and their machine code."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import warnings
 
 import ml_dtypes
 import numpy as np
+import ptx
 import pytest
 from skips import skip, skip_if
 
@@ -19,18 +20,35 @@ from numbacc.base import _numba
 from numbacc.base.dispatch import has_gpu, runtime, simulated, tensor_launcher_class
 from numbacc.functions.formula import Formula
 from numbacc.kernels.attention import flash_launch as flash
+from numbacc.kernels.attention.flash_spec import WARP_TILES, warp_tiles
 from numbacc.runtime import launch
 
 BF16, F16 = ml_dtypes.bfloat16, np.float16
 
 
+#: The kernels: with wgmma, or which of the tiles of those with mma.sync.
+KERNELS = {"wgmma": None, "mma.sync": 0, "mma.sync, 99 KiB": 1}
+
+
 @pytest.fixture
-def hopper():
-    """A place where the kernels run."""
+def some_device():
+    """A place where kernels run."""
     if not has_gpu():
         skip("device")
-    if not simulated() and runtime().capability(0) != (9, 0):
+
+
+@pytest.fixture(params=KERNELS)
+def kernels(request, some_device):
+    """Kernels that run here."""
+    if not simulated() and request.param == "wgmma" and runtime().capability(0) != (9, 0):
         skip("clusters")
+    return request.param
+
+
+def tiles_of(kernels, direction, dim):
+    """The tiles of kernels with mma.sync, or None."""
+    number = KERNELS[kernels]
+    return None if number is None else WARP_TILES[direction, dim][number]
 
 
 # ---------------------------------------------------------------- score functions and masks
@@ -200,13 +218,13 @@ def run(order, arrays, written):
     return [numbacc.asnumpy(arrays[number]) for number in written]
 
 
-def forward(case):
+def forward(case, tiles=None):
     batch, heads, _, queries, *_ = case.shape
     problem, more = case.problem(5)
     matrices = [case.q, case.k, case.v, poisoned(case.q.shape, case.dtype)]
     stats = poisoned((2, batch, heads, queries) if case.score else (batch, heads, queries))
     arrays = [numbacc.asarray(each) for each in (*matrices, stats, *more)]
-    return run(flash.forward_order(problem, *views(matrices), 4, 0), arrays, (3, 4))
+    return run(flash.forward_order(problem, *views(matrices), 4, 0, tiles), arrays, (3, 4))
 
 
 def close(found, exact, dtype, factor=1):
@@ -214,7 +232,7 @@ def close(found, exact, dtype, factor=1):
     assert error <= factor * (8e-3 if dtype is BF16 else 1.5e-3) * np.abs(exact).max(), (error, np.abs(exact).max())
 
 
-def backward(case, out, stats):
+def backward(case, out, stats, tiles=None):
     """dq, dk, dv and the gradients of operands."""
     batch, heads, _, queries, _, dim = case.shape
     problem, more = case.problem(12, True)
@@ -226,8 +244,8 @@ def backward(case, out, stats):
     q, k, v, dout, out, dq, dk, dv = views(matrices)
     run(flash.prepare_order(problem, out, dout, 8, 9, 10, 0), arrays, (9, 10))
     gradients = range(12, 12 + len(problem.gradients))
-    run(flash.backward_order(problem, q, k, v, dout, dk, dv, 9, 10, 0), arrays, (6, 7, 10, *gradients))
-    run(flash.finish_order(problem, 10, dq, 0), arrays, (5,))
+    run(flash.backward_order(problem, q, k, v, dout, dk, dv, 9, 10, 0, tiles), arrays, (6, 7, 10, *gradients))
+    run(flash.finish_order(problem, 10, dq, 0, tiles), arrays, (5,))
     return [numbacc.asnumpy(arrays[number]) for number in (5, 6, 7, *gradients)]
 
 
@@ -281,13 +299,12 @@ CASES = {
 }  # fmt: skip
 
 
-#: "alibi" has the features of these two, in fewer heads.
-@pytest.mark.too_long(lambda case: case.name in ("full", "alibi of whole positions"))
-@pytest.mark.sampled(98, simulated=2)
+@pytest.mark.sampled(98, simulated=3)
 @pytest.mark.parametrize("name", CASES)
-def test_results_and_gradients(hopper, name):
+def test_results_and_gradients(kernels, name):
     case = CASES[name]()
-    out, stats = forward(case)
+    dim = case.shape[-1]
+    out, stats = forward(case, tiles_of(kernels, "forward", dim))
     close(out, case.out, case.dtype)
     top, total = case.top[..., 0], case.total[..., 0]
     seen = total > 0
@@ -296,7 +313,10 @@ def test_results_and_gradients(hopper, name):
         assert (np.abs(found - exact)[seen] <= 2e-6 * np.maximum(np.abs(exact[seen]), 5)).all()
     first = stats[0] if case.score else stats
     assert np.isneginf(first[~seen]).all() and (not case.score or (stats[1][~seen] == 0).all())
-    for found, exact in zip(backward(case, out, stats), exact_gradients(case, out), strict=True):
+    if kernels != "wgmma" and ("backward", dim) not in WARP_TILES:
+        return
+    found_gradients = backward(case, out, stats, tiles_of(kernels, "backward", dim))
+    for found, exact in zip(found_gradients, exact_gradients(case, out), strict=True):
         # The first column of very large keys has what rounding leaves of the sum of a row's gradients, which is 0.
         close(found[..., case.skipped :], exact[..., case.skipped :], case.dtype, 2)
 
@@ -334,7 +354,7 @@ def near(b, h, q, k):
 @pytest.mark.parametrize(
     ("what", "queries", "keys"), [("all", 150, 304), ("all", 256, 256), ("keys", 140, 200), ("mask", 200, 150)]
 )
-def test_lists_of_blocks(hopper, what, queries, keys, is_backward):
+def test_lists_of_blocks(some_device, what, queries, keys, is_backward):
     """An array of truth values and a mask function give the same lists and bits as NumPy."""
     scores = 1, 2, queries, keys
     given = np.random.default_rng(0).random((1, 1, 1, keys) if what == "keys" else scores) < 0.7
@@ -369,11 +389,11 @@ def test_lists_of_blocks(hopper, what, queries, keys, is_backward):
 COMPILED = skip_if(simulated(), "not simulated")
 
 
-def code_of(problem, direction):
+def code_of(problem, direction, tiles=None, capability=(9, 0)):
     """The instructions of a kernel, without a GPU; None without a disassembler. Slow code is an error."""
-    with warnings.catch_warnings(), _numba.pretending((9, 0)):
+    with warnings.catch_warnings(), _numba.pretending(capability):
         warnings.simplefilter("error")
-        _, cubin = launch.compile_cubin(flash.spec_of(problem, direction), (9, 0))
+        _, cubin = launch.compile_cubin(flash.spec_of(problem, direction, tiles), capability)
     program = shutil.which("nvdisasm")
     if program is None:
         return None
@@ -436,3 +456,45 @@ def test_machine_code_of_score_functions():
     for direction in ("forward", "backward"):
         text = code_of(plain(128, is_causal=True, gradients=tuple(enumerate(views)), **options), direction)
         assert text is None or "HGMMA" in text
+
+
+#: Bytes of shared memory that a block may have.
+SHARED = {(8, 0): 163, (8, 6): 99, (8, 9): 99, (9, 0): 227, (10, 0): 227, (12, 0): 99}
+
+
+@COMPILED
+@skip_if(ptx.ptxas() is None, "ptxas")
+@pytest.mark.parametrize("capability", SHARED)
+@pytest.mark.parametrize(("direction", "dim"), [pytest.param(*key, marks=pytest.mark.slow) for key in WARP_TILES])
+def test_warps_fit(direction, dim, capability):
+    """Blocks fit the registers and the shared memory of every GPU with mma.sync for these dtypes.
+
+    The kernel with the most registers spills the addresses of copies, which it reads again once a tile.
+    """
+    tiles = warp_tiles(direction, dim, 1024 * SHARED[capability])
+    spec = flash.spec_of(plain(dim, is_causal=True), direction, tiles)
+    assert spec.shared_bytes <= 1024 * SHARED[capability]
+    found = ptx.compiled(spec, capability)
+    registers, spilled = found.usage(capability)
+    assert spilled <= (40 if registers == 255 and direction == "forward" else 0)
+    assert registers * spec.threads * spec.launch_bounds[1] <= 65536
+    assert len(re.findall(r"\bmma\.sync\.", found.text)) == products_of(spec)
+    assert not re.search(r"wgmma|mbarrier|bulk|stmatrix|\.f64", found.text)
+
+
+def products_of(spec):
+    """The number of products of 16 x 8 x 16 in the code of a warp's tile."""
+    tiles, dim = spec.tiles, spec.head_dim
+    own = tiles.rows * tiles.columns * dim // (16 * 8 * 16)
+    return 2 * own if spec.direction == "forward" else 5 * own
+
+
+@COMPILED
+def test_machine_code_of_warps():
+    """Products stand between loads of factors; keys and values of the next tile arrive meanwhile."""
+    text = code_of(plain(64), "forward", WARP_TILES["forward", 64][1], (8, 6))
+    if text is None:
+        return
+    assert len(re.findall(r"\bHMMA\.16816\.F32\.BF16\b", text)) == 128
+    assert len(re.findall(r"\bLDSM\.16\.MT?88\.4\b", text)) == 40
+    assert re.search(r"\bLDGSTS\.E\.BYPASS\.128\b", text) and not re.search(r"\b(STL|LDL)\b", text)

@@ -1,4 +1,4 @@
-"""Launches of the flash attention kernels for Hopper: tensor maps, tuples of addresses, grids."""
+"""Launches of the flash attention kernels: tensor maps, tuples of addresses, grids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...base.dtypes import TABLE
 from ...runtime import tensor_maps
 from ...runtime.launch_order import AddressOf, MapOf, TensorOrder
-from .flash_spec import BLOCK, BLOCK_WORDS, ROWS, WIDE, FlashSpec
+from .flash_spec import BLOCK, BLOCK_WORDS, ROWS, WIDE, FlashSpec, WarpTiles
 
 DTYPES, HEAD_DIMS = ("bfloat16", "float16"), {"forward": (64, 128, 256), "backward": (64, 128, 256)}
 
@@ -109,17 +109,18 @@ def supports(problem: FlashProblem, direction: str) -> bool:
     return problem.dtype in DTYPES and problem.shape[5] in HEAD_DIMS[direction] and is_scaled
 
 
-def spec_of(problem: FlashProblem, direction: str) -> FlashSpec:
-    """Return the spec of a kernel."""
+def spec_of(problem: FlashProblem, direction: str, tiles: WarpTiles | None = None) -> FlashSpec:
+    """Return the spec of a kernel: of one with mma.sync, if its tiles are given."""
     if direction in ("prepare", "finish"):
-        return FlashSpec(direction, problem.dtype, problem.shape[5], problem.score if direction == "prepare" else None)
+        score = problem.score if direction == "prepare" else None
+        return FlashSpec(direction, problem.dtype, problem.shape[5], score, tiles=tiles)
     is_backward = direction == "backward"
     return FlashSpec(
         direction, problem.dtype, problem.shape[5], problem.score, problem.slopes if is_backward else None,
         problem.mask, tuple([(each.dtype, _along(each)) for each in problem.operands]),
         tuple([(number, _along(each)) for number, each in problem.gradients]) if is_backward else (),
         problem.is_real, problem.is_causal, problem.blocks is not None,
-        problem.blocks is not None and problem.blocks.bits != 0, problem.lengths is not None,
+        problem.blocks is not None and problem.blocks.bits != 0, problem.lengths is not None, tiles,
     )  # fmt: skip
 
 
@@ -130,22 +131,27 @@ def _along(view: Elements) -> str:
 
 
 def forward_order(
-    problem: FlashProblem, q: Matrices, k: Matrices, v: Matrices, out: Matrices, stats: int, device: int
-) -> TensorOrder:
+    problem: FlashProblem, q: Matrices, k: Matrices, v: Matrices, out: Matrices, stats: int, device: int,
+    tiles: WarpTiles | None = None,
+) -> TensorOrder:  # fmt: skip
     """Return the launch of the forward pass.
 
     Args:
+        tiles: of the kernel with mma.sync; None for the kernel with wgmma.
         stats: number of a contiguous float32 array (2, batch, heads, queries): the largest score of each row, and
             log(sum of exp(score - largest)); -inf and 0 if the row sees no key. Without a score function,
             (batch, heads, queries): their sum.
     """
-    spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "forward"), problem.shape
+    spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "forward", tiles), problem.shape
     # Heads that are computed at once share the L2 cache: few, but enough for the last blocks to be short.
     neighbours = max(n for n in range(3) if heads % (1 << n) == 0)
-    parameters = (
+    matrices: tuple[Any, ...] = (
         _map(problem, q, heads, queries, ROWS), _map(problem, k, kv_heads, keys, spec.keys),
-        _map(problem, v, kv_heads, keys, spec.keys, 1), _map(problem, out, heads, queries, ROWS, 1), AddressOf(stats),
-        *_elements(problem.operands), *_rest(problem), neighbours, problem.stats_step, *scales(problem),
+        _map(problem, v, kv_heads, keys, spec.keys, 1), _map(problem, out, heads, queries, ROWS, 1),
+    ) if tiles is None else _addresses(q, k, v, out)  # fmt: skip
+    parameters = (
+        *matrices, AddressOf(stats), *_elements(problem.operands), *_rest(problem), *_widths(problem, tiles),
+        neighbours, problem.stats_step, *scales(problem),
     )  # fmt: skip
     grid = -(-queries // spec.queries) << neighbours, heads >> neighbours, batch
     return TensorOrder(spec, device, grid, (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
@@ -155,6 +161,16 @@ def _map(problem: FlashProblem, view: Matrices, heads: int, rows: int, high: int
     """Return the tensor map of queries or keys (0), or of values or results (1). The engine reads 0 beyond them."""
     shape, steps = (problem.shape[0], heads, rows, _width(problem, which)), (*view.steps, 2)
     return MapOf(view.number, tensor_maps.fields_of(problem.dtype, 2, shape, steps, (1, 1, high, WIDE), 128))
+
+
+def _addresses(*views: Matrices) -> tuple[Any, ...]:
+    """Return the address of each array, with its steps."""
+    return tuple([[AddressOf(each.number), *each.steps] for each in views])
+
+
+def _widths(problem: FlashProblem, tiles: WarpTiles | None) -> tuple[int, ...]:
+    """Return the elements of a query and of a value, which kernels without tensor maps need."""
+    return () if tiles is None else (_width(problem, 0), _width(problem, 1))
 
 
 def _width(problem: FlashProblem, which: int) -> int:
@@ -201,6 +217,7 @@ def backward_order(
     prepared: int,
     dq: int,
     device: int,
+    tiles: WarpTiles | None = None,
 ) -> TensorOrder:
     """Return the launch of the backward pass, after that of `prepare_order`.
 
@@ -209,15 +226,20 @@ def backward_order(
         dq: number of a contiguous float32 array (batch, heads, queries rounded up to a multiple of 128, head dim).
             The kernel adds the gradient of queries divided by the scale; `finish_order` multiplies and converts it.
             64 queries lie as the kernel's threads have them: 64 columns, then 8 columns, then four numbers of a thread.
+            With mma.sync: 8 columns, then 16 queries, then a number of each of 32 threads.
+        tiles: as in `forward_order`.
     """
-    spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "backward"), problem.shape
+    spec, (batch, heads, kv_heads, queries, keys, _) = spec_of(problem, "backward", tiles), problem.shape
     grid = -(-keys // spec.keys), kv_heads, batch
-    parameters = (
+    matrices: tuple[Any, ...] = (
         _map(problem, q, heads, queries, ROWS), _map(problem, k, kv_heads, keys, spec.keys),
         _map(problem, v, kv_heads, keys, spec.keys, 1), _map(problem, dout, heads, queries, ROWS, 1),
         _map(problem, dk, kv_heads, keys, ROWS), _map(problem, dv, kv_heads, keys, ROWS, 1),
-        AddressOf(prepared), AddressOf(dq), *_elements(problem.operands),
-        *_elements(tuple([view for _, view in problem.gradients])), *_rest(problem), *scales(problem),
+    ) if tiles is None else _addresses(q, k, v, dout, dk, dv)  # fmt: skip
+    parameters = (
+        *matrices, AddressOf(prepared), AddressOf(dq), *_elements(problem.operands),
+        *_elements(tuple([view for _, view in problem.gradients])), *_rest(problem), *_widths(problem, tiles),
+        *scales(problem),
     )  # fmt: skip
     return TensorOrder(spec, device, grid, (spec.threads, 1, 1), (1, 1, 1), spec.shared_bytes, parameters)
 
@@ -244,9 +266,15 @@ def prepare_order(
     return TensorOrder(spec, device, (grid, 1, 1), (spec.threads, 1, 1), (1, 1, 1), 0, parameters)
 
 
-def finish_order(problem: FlashProblem, sums: int, dq: Matrices, device: int) -> TensorOrder:
-    """Return the launch that multiplies the sums of gradients of queries by the scale, and converts them."""
-    spec, (batch, heads, _, queries, *_) = spec_of(problem, "finish"), problem.shape
+def finish_order(
+    problem: FlashProblem, sums: int, dq: Matrices, device: int, tiles: WarpTiles | None = None
+) -> TensorOrder:
+    """Return the launch that multiplies the sums of gradients of queries by the scale, and converts them.
+
+    Args:
+        tiles: the same as of the backward kernel.
+    """
+    spec, (batch, heads, _, queries, *_) = spec_of(problem, "finish", tiles), problem.shape
     count = batch * heads * rows_of(queries) * BLOCK // 2
     parameters = (
         AddressOf(sums),

@@ -27,6 +27,7 @@ def make(spec: FlashSpec) -> Any:
     D, LANES, ROWS = spec.head_dim, spec.head_dim // 8, 8 * spec.threads // spec.head_dim
     is_bfloat16 = spec.dtype == "bfloat16"
     unpack, pack = (device.unpack_bf16, device.cvt_bf16x2) if is_bfloat16 else (device.unpack_f16, device.cvt_f16x2)
+    BY_NUMBER, NEXT = spec.tiles is not None, 128 if spec.tiles else 16
     ZERO, LOG2_E = np.float32(0), np.float32(math.log2(math.e))
     ZEROS = (0, 0, 0, 0)
 
@@ -46,10 +47,15 @@ def make(spec: FlashSpec) -> Any:
     def sums_of(place, scale):
         """Return eight numbers of a row, and of the row 8 further, as words."""
         a, b, c, d = (
-            device.fragment_floats(device.ld_global_v4(place)), device.fragment_floats(device.ld_global_v4(place + 16)),
-            device.fragment_floats(device.ld_global_v4(place + 32)),
-            device.fragment_floats(device.ld_global_v4(place + 48)),
-        )  # fmt: skip
+            device.fragment_floats(device.ld_global_v4(place)),
+            device.fragment_floats(device.ld_global_v4(place + NEXT)),
+            device.fragment_floats(device.ld_global_v4(place + 2 * NEXT)),
+            device.fragment_floats(device.ld_global_v4(place + 3 * NEXT)),
+        )
+        if BY_NUMBER:  # each has a number of four threads, instead of the four numbers of a thread
+            a, b, c, d = (
+                (a[0], b[0], c[0], d[0]), (a[1], b[1], c[1], d[1]), (a[2], b[2], c[2], d[2]), (a[3], b[3], c[3], d[3]),
+            )  # fmt: skip
         return (
             (
                 pack(a[0] * scale, a[1] * scale), pack(b[0] * scale, b[1] * scale), pack(c[0] * scale, c[1] * scale),
@@ -96,7 +102,8 @@ def make(spec: FlashSpec) -> Any:
         lane, pair = cuda.threadIdx.x % LANES, np.int64(cuda.blockIdx.x) * ROWS + cuda.threadIdx.x // LANES
         if pair < count and 8 * lane < width:
             tile, own = pair // 32, pair % 32
-            place = sums + 4 * D * 64 * tile + 16384 * (lane // 8) + 2048 * (lane % 8) + 64 * own
+            place = sums + 4 * D * 64 * tile + 2048 * lane
+            place += 512 * (own // 8) + 16 * (own % 8) if BY_NUMBER else 64 * own
             first, second = sums_of(place, scale)
             number, row = 64 * tile // all_rows, 64 * tile % all_rows + 16 * (own // 8) + own % 8
             to = dq + number // heads * dq_batch + number % heads * dq_head + row * dq_row + 16 * lane

@@ -17,6 +17,7 @@ from .flash_spec import WIDE, FlashSpec
 
 __all__ = [
     "NOTHING", "bit_of", "loads_of", "place_of", "positions_of", "products", "scoring", "starts_of", "tiles_of",
+    "warp_product",
 ]  # fmt: skip
 
 #: The score of a key that a query does not see.
@@ -72,6 +73,13 @@ def products(spec: FlashSpec, numbers: int, a_brick: int, b_brick: int) -> Any:
     return multiplied
 
 
+def warp_product(spec: FlashSpec) -> tuple[Any, Any]:
+    """Return mma.sync for the spec's dtype, and the function that packs sums as its left factor."""
+    if spec.dtype == "bfloat16":
+        return device.mma_bf16, device.pack_bf16
+    return device.mma_f16, device.pack_f16
+
+
 # ---------------------------------------------------------------- score functions
 
 
@@ -100,7 +108,8 @@ def scoring(spec: FlashSpec, is_partial: bool) -> Any:
             lines.append("    visible = visible & (key - query <= whole(ahead))")
         if spec.has_bits:
             row, column = order.split(", ")
-            lines.append(f"    word = {'words[1] if column >= 64 else words[0]'.replace('column', column)}")
+            second = f"{row} >= 16" if spec.tiles else f"{column} >= 64"
+            lines.append(f"    word = words[1] if {second} else words[0]")
             lines.append(f"    visible = visible & (word & (whole(1) << whole({bit_of(row, column)})) != 0)")
     loads, elements = loads_of(spec, is_partial, space)
     lines += loads
@@ -143,9 +152,9 @@ def loads_of(spec: FlashSpec, is_partial: bool, space: dict[str, Any]) -> tuple[
 def bit_of(row: str, column: str) -> str:
     """Return the number of a score's bit in a thread's word, as text; rows and columns count from the thread's first.
 
-    A word is for 64 columns of a tile: 8 tiles of 8 columns, and four numbers of a thread in each.
+    A word is for 16 rows of a warp and 64 columns: 8 tiles of 8 columns, and four numbers of a thread in each.
     """
-    return f"4 * ({column} % 64 // 8) + 2 * ({row} // 8) + {column} % 2"
+    return f"4 * ({column} % 64 // 8) + 2 * ({row} % 16 // 8) + {column} % 2"
 
 
 def tiles_of(spec: FlashSpec, parts: int) -> Any:

@@ -23,6 +23,8 @@ def masking(spec: FlashSpec) -> tuple[Any, Any]:
     HIGH, TILES = spec.keys, spec.keys // 8
     HAS_SCORE, HAS_BITS, CAUSAL, ALL = spec.score is not None, spec.has_bits, spec.is_causal, np.int32(-1)
     score, partial_score = scoring(spec, False), scoring(spec, True)
+    # The second word of a thread is for the next 64 columns, or for the next 16 rows of a warp.
+    NEXT, HAS_SECOND = (256, spec.tiles.rows > 16) if spec.tiles else (4, HIGH > 64)
 
     @composed
     def bits_of(tile, is_listed, bits):
@@ -31,7 +33,10 @@ def masking(spec: FlashSpec) -> tuple[Any, Any]:
         if HAS_BITS and is_listed > 0:
             column = tile * HIGH
             at = bits + 4 * BLOCK_WORDS * (column // BLOCK) + 4 * (column % BLOCK // 64)
-            words = (ld_int32(at), ld_int32(at + 4) if HIGH > 64 else ALL)
+            words = (ld_int32(at), ld_int32(at + NEXT) if HAS_SECOND else ALL)
+            if HIGH < 64:  # the bits of the tile's columns come first
+                shift = np.int32(column % 64 // 2)
+                words = (words[0] >> shift, words[1] >> shift)
         return words
 
     @composed
@@ -57,7 +62,9 @@ def masking(spec: FlashSpec) -> tuple[Any, Any]:
 
 def softmax(spec: FlashSpec) -> tuple[Any, Any, Any]:
     """Return device functions: the weights of a tile, the reciprocals of sums, and the store of a row's statistics."""
-    TILES, SUMS, HAS_SCORE = spec.keys // 8, spec.keys // 2, spec.score is not None
+    TILES, HAS_SCORE = spec.keys // 8, spec.score is not None
+    HEIGHT = spec.tiles.rows // 8 if spec.tiles else 2  # rows of a thread
+    SUMS = HEIGHT * spec.keys // 4
 
     @composed
     def larger(x, y):
@@ -84,19 +91,29 @@ def softmax(spec: FlashSpec) -> tuple[Any, Any, Any]:
         return ONE if wanted - base > GROWTH else ZERO
 
     @composed
+    def any_of_two(found):
+        return found[0] + found[1] > ZERO
+
+    @composed
+    def any_of_four(found):
+        return (found[0] + found[1]) + (found[2] + found[3]) > ZERO
+
+    any_of = any_of_two if HEIGHT == 2 else any_of_four
+
+    @composed
     def softened(sums, highest, base, total, factor):
         """Return (weights, maxima, bases, sums of weights, the factor of older numbers, whether it is not 1).
 
         Weights are powers of 2 that count from a base: the maximum times the factor, at the time when it was set. The
         bases of a warp's rows are set again when a weight of one of them would exceed 2^8.
         """
-        factors = device.fill_fragment(factor, 2)
+        factors = device.fill_fragment(factor, HEIGHT)
         found = device.quad_reduce(larger, device.fragment_reduce_rows(larger, sums, TILES))
         highest = device.fragment_map(larger, (highest, found))
         wanted = device.fragment_map(times, (highest, factors))
         grown = device.fragment_map(has_grown, (wanted, base))
-        changes = warp_any(np.int32(1) if grown[0] + grown[1] > ZERO else np.int32(0))
-        shrink = device.fill_fragment(1.0, 2)
+        changes = warp_any(np.int32(1) if any_of(grown) else np.int32(0))
+        shrink = device.fill_fragment(1.0, HEIGHT)
         if changes > 0:
             shrink = device.fragment_map(ratio, (base, device.fragment_map(finite, (wanted,))))
             base = wanted

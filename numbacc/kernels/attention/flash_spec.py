@@ -1,4 +1,4 @@
-"""Everything that the code of a flash attention kernel for Hopper depends on."""
+"""Everything that the code of a flash attention kernel depends on."""
 
 from __future__ import annotations
 
@@ -16,6 +16,40 @@ BLOCK_WORDS = 512
 ROWS = 64
 #: Tiles of keys and of values that the forward kernel has in shared memory.
 STAGES = 2
+
+
+class WarpTiles(NamedTuple):
+    """The tiles of a kernel whose warps multiply on their own, by mma.sync.
+
+    Attributes:
+        rows: queries of a warp, 16 or 32; in the backward kernel 16 keys.
+        warps: warps of a block; 8 in the backward kernel.
+        columns: keys of a tile, in the backward kernel queries: 32 or 64.
+        blocks: blocks that should fit a multiprocessor together.
+    """
+
+    rows: int
+    warps: int
+    columns: int
+    blocks: int
+
+
+#: Tiles by direction and head dimension: for GPUs whose blocks may have 163 KiB of shared memory (compute capability
+#: 8.0, 9.0, 10.0) and for those with 99 KiB (8.6, 8.9, 12.0).
+WARP_TILES = {
+    ("forward", 64): (WarpTiles(32, 4, 64, 2), WarpTiles(32, 4, 64, 2)),
+    ("forward", 128): (WarpTiles(32, 4, 64, 2), WarpTiles(32, 4, 32, 2)),
+    ("forward", 256): (WarpTiles(16, 8, 64, 1), WarpTiles(16, 8, 32, 1)),
+    ("backward", 64): (WarpTiles(16, 8, 64, 1), WarpTiles(16, 8, 64, 1)),
+    ("backward", 128): (WarpTiles(16, 8, 64, 1), WarpTiles(16, 8, 32, 1)),
+}
+_LARGE = 163 * 1024
+
+
+def warp_tiles(direction: str, head_dim: int, shared: int) -> WarpTiles:
+    """Return the tiles of a kernel with mma.sync for a GPU whose blocks may have `shared` bytes of shared memory."""
+    large, small = WARP_TILES[direction, head_dim]
+    return large if shared >= _LARGE else small
 
 
 #: The end of the module's name, where it is not the direction.
@@ -39,6 +73,7 @@ class _FlashFields(NamedTuple):
     has_map: bool = False
     has_bits: bool = False
     has_lengths: bool = False
+    tiles: WarpTiles | None = None
 
 
 class FlashSpec(_FlashFields, WarpgroupSpec):
@@ -64,14 +99,18 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
         has_map: whether lists of the blocks that are not empty are given.
         has_bits: whether bits say which scores of the blocks that the mask cuts are visible.
         has_lengths: whether batch elements have their own numbers of queries and keys.
+        tiles: of the kernel with mma.sync, for GPUs without wgmma; None for the kernel with wgmma. The kernel
+            "finish" has the same as the backward kernel.
     """
 
     __slots__ = ()
 
     @property
     def module(self) -> str:
-        name = _MODULES.get(self.direction, self.direction)
-        return f"kernels/attention/flash_{name}{'_wide' if name == 'backward' and self.head_dim > 128 else ''}"
+        name, kind = _MODULES.get(self.direction, self.direction), ""
+        if name == self.direction:
+            kind = "_mma" if self.tiles else "_wide" if name == "backward" and self.head_dim > 128 else ""
+        return f"kernels/attention/flash_{name}{kind}"
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -86,18 +125,32 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
         return True
 
     @property
+    def is_specific(self) -> bool:
+        return self.tiles is None
+
+    @property
+    def launch_bounds(self) -> tuple[int, int]:
+        return (self.threads, self.tiles.blocks if self.tiles else 1)
+
+    @property
     def threads(self) -> int:
         """Threads of a block: two warpgroups multiply; in the forward kernel, a third one loads."""
+        if self.tiles and self.direction not in _MODULES:
+            return 32 * self.tiles.warps
         return {"forward": 384, "lists": 128}.get(self.direction, 256)
 
     @property
     def keys(self) -> int:
         """Number of keys of a tile."""
+        if self.tiles and self.direction == "forward":
+            return self.tiles.columns
         return BLOCK if self.head_dim <= 128 else 64
 
     @property
     def queries(self) -> int:
         """Number of queries of a tile."""
+        if self.tiles:
+            return self.tiles.rows * self.tiles.warps if self.direction == "forward" else self.tiles.columns
         return BLOCK if self.direction == "forward" else 64
 
     @property
@@ -106,6 +159,10 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
         row = 2 * self.head_dim
         if self.direction.startswith("cells"):  # a bit for each score
             return BLOCK * BLOCK // 8
+        if self.tiles and self.direction == "forward":  # queries; a tile of keys and one of values
+            return row * (self.queries + 2 * self.keys)
+        if self.tiles:  # keys and values; two tiles of queries, one of their gradients; gradients of scores; statistics
+            return row * (2 * BLOCK + 3 * self.queries) + 2 * self.queries * BLOCK + 2 * 768
         if self.direction == "forward":  # queries, which results replace; stages of keys and values; mbarriers
             return row * (self.queries + 2 * STAGES * self.keys) + 128
         # Keys and values; two stages of queries, their gradients and statistics; two of gradients of scores.
@@ -114,4 +171,5 @@ class FlashSpec(_FlashFields, WarpgroupSpec):
         return 2 * row * self.keys + 2 * stage + 4 * scores + wide + 128
 
     def described(self, launch: str) -> str:
-        return f"flash attention {self.direction}, wgmma, head dimension {self.head_dim}, {launch}"
+        product = "mma.sync" if self.tiles else "wgmma"
+        return f"flash attention {self.direction}, {product}, head dimension {self.head_dim}, {launch}"

@@ -104,7 +104,8 @@ def visiting(spec: FlashSpec) -> tuple[Any, Any, Any, Any]:
     A block visits tiles of 64 queries, of all heads that share its keys. `lists` are (counts, lists, row, map_head,
     map_width): addresses, and the row of the block map for head 0.
     """
-    HIGH, PARTS, tile_at = spec.queries, spec.head_dim // WIDE, tiles_of(spec, 1)
+    HIGH, PARTS, FINE = spec.queries, spec.head_dim // WIDE, BLOCK // 2 // spec.queries  # tiles of 64 queries
+    tile_at = tiles_of(spec, FINE)
     HAS_MAP, HAS_BITS, BRICK, TILE = spec.has_map, spec.has_bits, ROW * ROWS, ROW * ROWS * PARTS
     ALL, TILE_WORDS = np.int32(-1), BLOCK_WORDS // 2
 
@@ -112,7 +113,7 @@ def visiting(spec: FlashSpec) -> tuple[Any, Any, Any, Any]:
     def advance(head, k, last, tiles, lists):
         """Return the k-th tile of a head, or else the first one of the next head that has any."""
         if HAS_MAP:
-            while head < last and k >= np.int64(ld_int32(lists[0] + 4 * (lists[2] + head * lists[3]))):
+            while head < last and k >= FINE * np.int64(ld_int32(lists[0] + 4 * (lists[2] + head * lists[3]))):
                 head, k = head + 1, np.int64(0)
         elif k >= tiles:
             head, k = (head + 1 if tiles > 0 else last), np.int64(0)
@@ -129,7 +130,9 @@ def visiting(spec: FlashSpec) -> tuple[Any, Any, Any, Any]:
         """Return words with the bits of the thread's scores. `bits` is the address of its word of the first tile."""
         word = ALL
         if HAS_BITS and is_listed > 0:
-            word = ld_int32(bits + 4 * TILE_WORDS * ((lists[2] + head * lists[3]) * lists[4] + tile))
+            word = ld_int32(bits + 4 * TILE_WORDS * ((lists[2] + head * lists[3]) * lists[4] + tile // FINE))
+            if FINE > 1:  # the bits of the tile's queries come first
+                word = word >> np.int32(16 * (tile % FINE))
         return word, ALL
 
     @composed

@@ -10,13 +10,14 @@ from ....base import _numba
 from ....base._numba import types
 from .block_state import block, global_bytes, local, together
 from .emitting import Emitter, composed, generated, literal, ptx
-from .fragments import fragment_bits, fragment_floats, position, unliteral
+from .fragments import accumulator_as_a, fragment_bits, fragment_floats, position, unliteral
 from .matrices import stmatrix_x4_xor
-from .memory import ld_shared_v4, st_shared_v4
+from .memory import cp_async_zfill, ld_shared_v4, st_shared_b32, st_shared_v4
 
 __all__ = [
-    "ELEMENT_LOADS", "ld_float32", "ld_int32", "ld_shared_fragment", "map_tile", "plus", "red_add", "red_fragment",
-    "st_shared_fragment", "store_bricks", "times", "warp_any",
+    "ELEMENT_LOADS", "cp_async_tile", "ld_float32", "ld_int32", "ld_shared_fragment", "map_tile", "plus", "red_add",
+    "red_columns", "red_fragment", "st_shared_fragment", "store_bricks", "store_rows", "times", "unroll_columns",
+    "warp_any",
 ]  # fmt: skip
 
 
@@ -121,6 +122,38 @@ def red_add(address: int, x: float) -> None:
     global_bytes(address, 4).view(np.float32)[0] += np.float32(x)
 
 
+# ---------------------------------------------------------------- tiles of rows
+
+
+def _cp_async_tile(shared: Any, source: Any, count: Any, step: Any, shared_step: Any, pitch: Any, rows: Any) -> Any:
+    n, apart, bytes_apart = literal(count, "count"), literal(step, "step"), literal(shared_step, "shared_step")
+
+    def emit(e: Emitter, shared: Any, source: Any, _: Any, __: Any, ___: Any, pitch: Any, rows: Any) -> None:
+        lines = ["{ .reg .pred p; .reg .b32 n; .reg .u64 a; mov.u64 a, $1;"]
+        for k in range(n):
+            lines.append(f"setp.gt.s32 p, $2, {k * apart}; selp.b32 n, 16, 0, p;")
+            lines.append(f"cp.async.cg.shared.global [$0+{k * bytes_apart}], [a], 16, n; add.u64 a, a, $3;")
+        e.asm("\n".join([*lines, "}"]), [shared, source, rows, e.builder.mul(pitch, e.constant(apart, e.i64))])
+
+    i32, i64 = types.int32, types.int64
+    return types.void(types.uint32, i64, count, step, shared_step, i64, i32), emit
+
+
+@generated(_cp_async_tile, since=(8, 0))
+def cp_async_tile(shared: int, source: int, count: int, step: int, shared_step: int, pitch: int, rows: int) -> None:
+    """Begin a thread's part of the copy of a tile: `count` copies of 16 bytes, `step` rows apart.
+
+    Args:
+        shared, source: addresses of the first copy.
+        count, step, shared_step: constants; the k-th copy is `k shared_step` bytes further in shared memory.
+        pitch: bytes from one row of the source to the next.
+        rows: how many rows the source has from the first copy's on. Zeros are stored for rows beyond them.
+    """
+    for k in range(count):
+        valid = 16 if rows > k * step else 0
+        cp_async_zfill(shared + k * shared_step, source + k * step * int(pitch), valid)
+
+
 # ---------------------------------------------------------------- tiles of sums
 
 
@@ -170,6 +203,36 @@ def map_tile(function: Any, fragments: Any, columns: Any, tiles: int, more: Any)
     return tuple(zip(*rows, strict=True))
 
 
+def _unroll_columns(typing: Any, function: Any, columns: Any, carried: Any, pairs: Any, more: Any) -> Any:
+    wide, more = literal(columns, "columns"), unliteral(more)
+    rows = len(pairs) // (2 * wide)
+    words = types.UniTuple(types.uint32, 4 * rows)
+    call = function.get_call_type(typing, (types.int64, carried, words, *more), {})
+
+    def emit(e: Emitter, _: Any, __: Any, value: Any, pairs: Any, values: Any) -> Any:
+        code, items, given = e.function(function, call), e.items(pairs), e.items(values)
+        for k in range(wide // 2):
+            own = [items[2 * wide * i + 4 * k + j] for i in range(rows) for j in range(4)]
+            value = code([e.constant(k, e.i64), value, e.tuple(words, own), *given])
+        return value
+
+    return carried(function, columns, carried, pairs, more), emit
+
+
+@generated(_unroll_columns)
+def unroll_columns(function: Any, columns: int, carried: Any, pairs: Any, more: Any) -> Any:
+    """Run `carried = function(k, carried, a, *more)` for each 16 columns of packed sums, and return `carried`.
+
+    Args:
+        columns: tiles of 8 columns, a constant.
+        pairs: sums packed by `pack_bf16` or `pack_f16`; `a` has columns 16 k to 16 k + 15, as `accumulator_as_a`
+            returns them.
+    """
+    for k in range(columns // 2):
+        carried = function(k, carried, accumulator_as_a(pairs, k, columns), *more)
+    return carried
+
+
 def _store_bricks(address: Any, words: Any, brick: Any) -> Any:
     apart = literal(brick, "brick")
 
@@ -188,6 +251,49 @@ def store_bricks(address: int, words: tuple[int, ...], brick: int) -> None:
     """Store packed sums to swizzled bricks of 64 columns, `brick` bytes (a constant) apart, by stmatrix."""
     for part in range(len(words) // 16):
         stmatrix_x4_xor(address + part * brick, words[16 * part : 16 * part + 16], 32)
+
+
+def _store_rows(address: Any, words: Any, step: Any) -> Any:
+    apart = literal(step, "step")
+
+    def emit(e: Emitter, address: Any, value: Any, _: Any) -> None:
+        for k, word in enumerate(e.items(value)):
+            place = e.builder.xor(address, e.constant(k // 2 * 16))
+            e.asm(f"st.shared.b32 [$0+{k % 2 * apart}], $1;", [place, word])
+
+    return types.void(types.uint32, words, step), emit
+
+
+@generated(_store_rows, since=(8, 0))
+def store_rows(address: int, words: tuple[int, ...], step: int) -> None:
+    """Store packed sums of 16 rows to swizzled rows in shared memory: tile j of 8 columns at address ^ (16 j).
+
+    Args:
+        step: bytes from a row to the one 8 further, a constant.
+    """
+    for k, word in enumerate(words):
+        st_shared_b32((int(address) ^ k // 2 * 16) + k % 2 * step, word)
+
+
+def _red_columns(sums: Any, address: Any) -> Any:
+    def emit(e: Emitter, sums: Any, address: Any) -> None:
+        for k, x in enumerate(e.items(sums)):
+            e.asm(f"red.global.add.f32 [$0+{k // 4 * 2048 + k % 4 * 128}], $1;", [address, x])
+
+    return types.void(sums, types.int64), emit
+
+
+@generated(_red_columns, literals=False, since=(8, 0))
+def red_columns(sums: tuple[Any, ...], address: int) -> None:
+    """Add sums of 16 rows to float32 in global memory. A warp adds to 128 adjacent bytes at once.
+
+    64 rows of 8 columns are 2048 bytes: for each 16 rows, the first numbers of all threads, then the second, and so on.
+
+    Args:
+        address: of the thread's first number.
+    """
+    for k, x in enumerate(sums):
+        global_bytes(address + k // 4 * 2048 + k % 4 * 128, 4).view(np.float32)[0] += x
 
 
 def _red_fragment(sums: Any, address: Any, step: Any) -> Any:
