@@ -129,7 +129,7 @@ class PlanCache:
             forget()
 
     def forgets(self, what: Callable[[], object]) -> None:
-        """Let `clear` call a function that drops plans which are kept elsewhere."""
+        """Let `clear` call a function, which drops plans that are kept elsewhere."""
         self._forget.append(what)
 
     def limit(self, count: int | None, nbytes: int | None) -> tuple[int, int | None]:

@@ -115,7 +115,8 @@ def test_grids_are_within_cudas_limits(found):
     (grid_x, grid_y), (block_x, block_y) = found.grid, found.block
     assert 1 <= grid_x < 2**31
     assert 1 <= grid_y <= 65535
-    assert 1 <= block_x * block_y <= MAX_THREADS
+    # A block has no more threads than the kernel is compiled for.
+    assert 1 <= block_x * block_y <= found.kernel.launch_bounds[0]
 
 
 @given(any_maps(FEW))
