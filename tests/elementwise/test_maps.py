@@ -16,7 +16,7 @@ from numbacc.kernels.elementwise import geometry
 from numbacc.kernels.elementwise.launch import MapTask
 from numbacc.kernels.elementwise.map import _INNER, _SCALARS
 from numbacc.kernels.specs import TILE, TILE_STEP, pieces_each
-from numbacc.runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP
+from numbacc.runtime.launch_order import VECTOR_BYTES, WARP
 
 DTYPES = ("float64", "float32", "bfloat16", "uint8")
 ROWS = ("vector", "uneven", "scalar")
