@@ -71,6 +71,7 @@ def _keep(x: Any, kind: str, axis: int, gate: str, out: Any, stream: Any) -> tup
     "MapPlan",
     "x",
     keep=_keep,
+    keeps_last=True,
     example="""
 >>> x = np.array([3.0, -2.0, 1.0, 2.0])
 >>> plan = gated.forward.plan(x, "reglu")
@@ -130,6 +131,7 @@ def forward(
     "dy x",
     opens="x kind axis gate",
     of=forward,
+    keeps_last=True,
     example="""
 >>> x, dy = np.array([3.0, -2.0, 1.0, 2.0]), np.ones(2)
 >>> plan = gated.backward.plan(dy, x, "reglu")

@@ -6,15 +6,13 @@ Public functions call `run` if the fast path in their generated code does not ap
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..arrays import operands
-from ..arrays.tensors import guard_of
-from ..base import observing
 from ..base.casts import cast
 from ..base.dtypes import TABLE, info, words
 from ..base.layout import Layout
@@ -22,7 +20,8 @@ from ..base.observing import observable
 from ..errors import DTypeError, LayoutError, OptionError, shown
 from ..plan.base import Plan, Result, outs_of
 from ..plan.tasks import MapPlan
-from ..runtime.streams import foreign, handle_of, torch_streams
+from ..plan.tensors import plan_of_tensors
+from ..runtime.streams import handle_of
 from .calling import last_of_tensors, plans
 from .planning import STRONG, Planned, lacking, plan_of, with_none, without_none
 from .rows import Arrangement, Row
@@ -273,45 +272,10 @@ def run(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any,
             return run(row, _widened(arguments), out, where, stream)
     answer = plan.run(arrays, outs, out, handle, scalars)
     if type(arguments[0]) in operands.importers and where is None and len(plan.outputs) == 1 and not row.is_tuple:
-        _keep_last(row, plan, arguments if out is None else (*arguments, out), out)
+        last = plan_of_tensors(plan, arguments if out is None else (*arguments, out))
+        if last is not None:
+            last_of_tensors[row, out is None] = last
     return plan.answered(answer) if row.is_tuple and type(out) is not tuple and type(out) is not list else answer
-
-
-class _OfTensors:
-    """A plan for torch's tensors on a GPU. torch compares them with the tensors of the plan's first call in one step.
-
-    Calling it runs the plan, given the tensors, `out` and the stream, and returns the result. It does nothing and
-    returns None if the tensors are of another kind, if torch's current stream is another one, or if the call needs
-    checks.
-    """
-
-    def __init__(self, plan: ElementwisePlan, guard: Callable[..., bool]):
-        self._plan, self._guard, self._current_stream = plan, guard, torch_streams()
-
-    def __call__(self, tensors: tuple[Any, ...], out: Any, handle: int) -> Any:
-        plan = self._plan
-        if not self._guard(*tensors) or observing._observers is not None:
-            return None
-        if self._current_stream(plan.device) != handle:
-            return None
-        addresses = [each.data_ptr() for each in tensors]
-        if out is not None:
-            return out if (not handle or handle in foreign) and plan.queued(addresses, handle, ()) else None
-        # Other streams may be captured, and memory is part of the capture then.
-        if handle:
-            return None
-        made = plan._memory(plan.outputs[0], handle)
-        addresses.append(made._address)
-        return made if plan.queued(addresses, handle, ()) else None
-
-
-def _keep_last(row: Row, plan: ElementwisePlan, tensors: tuple[Any, ...], out: Any) -> None:
-    """Note a call whose arguments are all tensors on a GPU, without gradients, and different objects."""
-    if plan.of_tensors is None and plan.device >= 0 and not plan.overwritten:
-        guard = guard_of(tensors)
-        plan.of_tensors = guard and _OfTensors(plan, guard)
-    if plan.of_tensors is not None:
-        last_of_tensors[row, out is None] = plan.of_tensors
 
 
 def find(row: Row, arguments: tuple[Any, ...], out: Any, where: Any, stream: Any = None) -> ElementwisePlan:
@@ -337,7 +301,6 @@ class ElementwisePlan(WithNumbers[Result], MapPlan[Result]):
         super().__init__(planned.task)
         self.masked, self._row = planned.arrangement.masked, row
         #: Runs calls with torch's tensors; None before the first.
-        self.of_tensors: _OfTensors | None = None
         self._lacks = planned.lacks
         self._expect(row, planned.kinds, planned.types, planned.arrangement)
 

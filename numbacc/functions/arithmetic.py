@@ -192,6 +192,12 @@ def power_of_bits(x):
     return struct.unpack("<f", struct.pack("<I", (bits << 23) % 2**32))[0]
 
 
+def times_power_of_bits(x, whole):
+    """Return x 2^n in float32, where n is in the lowest bits of `whole`. x and the result must be normal numbers."""
+    first, second = struct.unpack("<2I", struct.pack("<2f", x, whole))
+    return struct.unpack("<f", struct.pack("<I", (first + (second << 23)) % 2**32))[0]
+
+
 def to_float16(x):
     """Return x rounded to float16."""
     return struct.unpack("<e", struct.pack("<e", x))[0]

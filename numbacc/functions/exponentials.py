@@ -10,7 +10,21 @@ from __future__ import annotations
 
 import math
 
-from .arithmetic import exp, exp2, fma, maximum, minimum, power_of_bits, reciprocal, reciprocal_approximate
+from .arithmetic import (
+    exp,
+    exp2,
+    exp2_rough,
+    fma,
+    gaussian,
+    magnitude,
+    maximum,
+    minimum,
+    normal_tail,
+    power_of_bits,
+    reciprocal,
+    reciprocal_approximate,
+    times_power_of_bits,
+)
 
 TANH_LINEAR = 1.5957691216057308  # 2√(2/π), since ½(1 + tanh u) = σ(2u)
 TANH_CUBIC = 0.07135481627260025  # 2√(2/π) · 0.044715
@@ -52,6 +66,16 @@ def silu(b):
 def tanh_gelu(b):
     """Return b σ(2u) = b ½(1 + tanh u), with u from `tanh_decay`."""
     return b * share(b, tanh_decay(b))
+
+
+def normal_gelu(b):
+    """Return b Φ(b), where Φ is the normal distribution.
+
+    Φ(-|b|) = ½ erfc(|b|/√2) keeps its relative precision for large |b|, where ½(1 + erf) would cancel.
+    """
+    x = magnitude(b)
+    tail = normal_tail(x, gaussian(x))
+    return b * (1.0 - tail if b >= 0.0 else tail)
 
 
 def quick_gelu(b):
@@ -205,6 +229,37 @@ def decay_of_magnitude(b):
 silu_single = weighted_by(decay_of_magnitude)
 tanh_gelu_single = weighted_by(tanh_decay_single)
 quick_gelu_single = weighted_by(quick_decay_single)
+
+
+def normal_gelu_single(b):
+    """Return `normal_gelu` with an error of at most 5.5 units in the last place, in 28 instructions.
+
+    b Φ(b) is max(b, 0) - x Φ(-x), where x = |b|. The tail Φ(-x) is e^(-x²/2) times a quotient of two polynomials, whose
+    coefficients are positive, so that no terms cancel. They fit ½ erfcx(x/√2) up to x = 14.7 with a relative error of
+    1.1e-8, by iteratively reweighted least squares; the coefficients were rounded to float32, and then improved by a
+    search of their neighbors. Beyond 14.7, x Φ(-x) is 0 in float32.
+
+    e^(-x²/2) is 2^f 2^n with a whole n, where `whole` has n + 64 in its lowest bits. The fit makes up for the rounding
+    of log2(e)/2, which is 0.72...
+    """
+    x = minimum(abs(b), 14.7)
+    square = x * x
+    whole = fma(square, -0.7213475108146667, 12582976.0)
+    n = whole - 12582976.0
+    f = fma(fma(x, x, -square), -0.7213475108146667, fma(square, -0.7213475108146667, -n))
+    e = times_power_of_bits(exp2_rough(f), whole) * 5.421010862427522e-20
+    p = fma(
+        fma(0.008731285110116005, square, 0.3771277070045471), x, fma(0.08477095514535904, square, 0.8914705514907837)
+    )
+    p = fma(p, square, x)
+    even = fma(fma(0.21249324083328247, square, 2.450066328048706), square, 2.0)
+    q = fma(fma(fma(0.021886171773076057, square, 0.967028796672821), square, 3.378710985183716), x, even)
+    r = reciprocal_approximate(q)
+    tail = p * r
+    tail = fma(r, fma(-q, tail, p), tail)
+    # The product is NaN for -inf, as b Φ(b) is.
+    return fma(-e, tail, b * (1.0 if b > 0.0 else 0.0))
+
 
 # ---------------------------------------------------------------- the versions of 16 bits
 

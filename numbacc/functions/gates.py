@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..reference import gated
 from .arithmetic import gaussian, magnitude, minimum, normal_tail
-from .exponentials import TANH_CUBIC, TANH_LINEAR, decay, share, sigmoid, silu, tanh_decay, tanh_gelu
+from .exponentials import TANH_CUBIC, TANH_LINEAR, decay, normal_gelu, share, sigmoid, silu, tanh_decay, tanh_gelu
 from .formula import Formula
 from .symbolic.derive import written
 from .symbolic.vectorized import vectorized
@@ -77,8 +77,7 @@ def swiglu_pair(b):
 
 def geglu(b):
     """Return g = b Φ(b)."""
-    cdf, _ = normal_pair(b)
-    return b * cdf
+    return normal_gelu(b)
 
 
 def geglu_pair(b):

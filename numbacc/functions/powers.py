@@ -14,9 +14,8 @@ itself is 2^-22.5.
 from __future__ import annotations
 
 import math
-import struct
 
-from .arithmetic import exp2_rough, fma, reciprocal_approximate, rint
+from .arithmetic import exp2_rough, fma, reciprocal_approximate, rint, times_power_of_bits
 from .symbolic.precision_variants import NARROW
 
 #: Adding this to a number removes its fractional part; the lowest bits of the sum are the whole number.
@@ -35,12 +34,6 @@ _SMALLEST_NORMAL = 2.0**-126
 def log2_rough(x):
     """Return log₂ x to 22 bits or 2^-22. float32's subnormal numbers give the logarithm of 0."""
     return math.log2(x) if x >= _SMALLEST_NORMAL else -math.inf if x >= 0.0 else math.nan
-
-
-def times_power_of_bits(x, whole):
-    """Return x 2^n in float32, where n is in the lowest bits of `whole`. x and the result must be normal numbers."""
-    first, second = struct.unpack("<2I", struct.pack("<2f", x, whole))
-    return struct.unpack("<f", struct.pack("<I", (first + (second << 23)) % 2**32))[0]
 
 
 def power(x, y):
@@ -89,4 +82,4 @@ def power_beyond(x, y, log, k, found):
     return found
 
 
-NARROW.update({power: power_rough, log2_rough: "log2_approximate", times_power_of_bits: "times_power_of_bits"})
+NARROW.update({power: power_rough, log2_rough: "log2_approximate"})

@@ -24,6 +24,9 @@ TABLE_BYTES = 2**PATTERN_BITS * PATTERN_BITS // 8
 #: `LAUNCH_BOUNDS` of `tabulated`, and the percentage of a multiprocessor's memory that is shared memory: enough for one
 #: table. The rest is cache for loads in flight.
 _TABLE_BOUNDS, _TABLE_CARVEOUT = (1024, 1), 57
+#: Threads of a block for one small row, and `LAUNCH_BOUNDS` of the kernel `flat`, which leave 64 registers per thread.
+FLAT_THREADS = 256
+_FLAT_BOUNDS = FLAT_THREADS, 4
 #: The most threads of a block that combines partial results, and how many such blocks fit on a multiprocessor: this
 #: leaves 64 registers per thread.
 ROW_BOUNDS = (1024, 1)
@@ -109,6 +112,8 @@ class KernelSpec(_KernelFields, Spec):
 
     @property
     def launch_bounds(self) -> tuple[int, int]:
+        if self.algorithm == "vector" and not self.rank:
+            return _FLAT_BOUNDS
         return _TABLE_BOUNDS if self.algorithm == "tabulated" else LAUNCH_BOUNDS
 
 

@@ -100,6 +100,7 @@ class Plan(Operation, Generic[Result]):
         math_dtype, accumulator_dtype: as in `PlanInfo`.
         used: when it was last used, by the clock of its cache.
         cache: the cache that holds it, or None.
+        of_tensors: what runs it on torch's tensors without importing them; see `plan.tensors`.
     """
 
     out_given = False
@@ -108,6 +109,7 @@ class Plan(Operation, Generic[Result]):
     accumulator_dtype: str | None = None
     used = 0
     cache: Any = None
+    of_tensors: Any = None
 
     # ------------------------------------------------------------ what a family defines, in addition to `Operation`
 

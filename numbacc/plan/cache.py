@@ -36,7 +36,7 @@ class PlanCache:
         make: makes the plan from a key's parts. If it returns None or raises an error, nothing is kept.
         count: the most plans to keep.
         nbytes: the most `library_bytes` of all plans together; None for no limit.
-        forget: clears other things that `cache_clear` should clear.
+        forget: as in `forgets`.
 
     Attributes:
         known: the plans by their keys.
@@ -51,7 +51,7 @@ class PlanCache:
         nbytes: int | None = None,
         forget: Callable[[], object] | None = None,
     ):
-        self._make, self._forget = make, forget
+        self._make, self._forget = make, [forget] if forget is not None else []
         self._count, self._nbytes = count, nbytes
         self.known: dict[Hashable, Any] = {}
         #: Reentrant: objects that are dropped under the lock run their finalizers there, which may call this class
@@ -125,8 +125,12 @@ class PlanCache:
             self.known.clear()
             self.hits = self._misses = 0
             self._cleared += 1
-        if self._forget is not None:
-            self._forget()
+        for forget in self._forget:
+            forget()
+
+    def forgets(self, what: Callable[[], object]) -> None:
+        """Let `clear` call a function, which drops plans that are kept elsewhere."""
+        self._forget.append(what)
 
     def limit(self, count: int | None, nbytes: int | None) -> tuple[int, int | None]:
         """Set the given limits, and return both."""

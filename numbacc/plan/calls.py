@@ -7,7 +7,7 @@ generates the rest. It generates plain functions, so `help`, `inspect.signature`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from types import FunctionType
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -20,6 +20,7 @@ from ..base.observing import observable
 from ..runtime.streams import handle_of
 from .cache import PlanCache
 from .saved import Saved, check_kept, saves
+from .tensors import plan_of_tensors
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -97,6 +98,7 @@ def planned(
     prepare: Callable[..., Any] | None = None,
     of: Any = None,
     short: bool = True,
+    keeps_last: bool = False,
 ) -> Decorator:
     """Return a decorator that makes a public function and its `plan` from a function that returns a `PlannedCall`.
 
@@ -136,6 +138,8 @@ def planned(
             `PlannedCall`; its results are their arguments.
         of: the function that this is the gradient of.
         short: False to omit the fast path.
+        keeps_last: whether the fast path also keeps what ran the last call with torch's tensors. The function then has
+            one result, and no optional arrays nor scalars.
     """
 
     def decorate(body: Callable[P, R]) -> PlannedFunction[P, R]:
@@ -148,6 +152,11 @@ def planned(
             "importers": operands.importers, "as_array": operands.as_array, "Saved": Saved, "saves": saves,
             "run": run, "prepare": prepare, "make": make, "ndarray": np.ndarray, **parameters.defaults,
         }  # fmt: skip
+        if keeps_last:
+            #: What ran the last call with torch's tensors and its options, with `out` given and without it.
+            last: list[Any] = [None, None]
+            cache.forgets(partial(last.__setitem__, slice(None), (None, None)))
+            space |= {"last_of_tensors": last, "plan_of_tensors": plan_of_tensors}
         space |= {f"is_usual_{each}": test for each, test in (guards or {}).items()}
         space |= {f"form_{each}": form for each, form in (forms or {}).items()}
         space |= {"keep": keep, "opened": opens and opens[1], "check_kept": check_kept}
@@ -178,7 +187,7 @@ def planned(
             first = [repr(name)] if make is None else ["make", repr(name)] if callable(make) else ["*make"]
             lines += _short(
                 first, parameters, arrays.split(), optional.split(), defaults.split(), guards or {}, forms or {}, pair,
-                extras.split(), passes[0].split() if passes else [],
+                extras.split(), passes[0].split() if passes else [], keeps_last,
             )  # fmt: skip
         answer = [
             f"    plan, inputs, outs, handle, scalars = body({parameters.passed(parameters.names)})",
@@ -297,6 +306,7 @@ def _example(name: str, family: str, text: str | None) -> str:
 def _short(
     first: list[str], parameters: Parameters, arrays: list[str], optional: list[str], defaults: list[str],
     guards: Mapping[str, Any], forms: Mapping[str, Any], pair: bool, extras: list[str], passes: list[str],
+    keeps_last: bool,
 ) -> list[str]:  # fmt: skip
     """Return the lines of the fast path, for device arrays. The function handles all other calls and all errors."""
     apart = {"out", "stream", "return_saved", *arrays, *optional, *defaults, *extras, *passes}
@@ -338,13 +348,26 @@ def _short(
         tests += [f"type({each}) is int" for each in passes if each not in extras]
         usual = " or ".join(f"{each} is not default_{each}" for each in passes)
         scalars = f", passed(plan, {', '.join(passes)}) if plan.takes_scalars or {usual} else ()"
+    before: list[str] = []
+    if keeps_last:
+        given = f"{', '.join(arrays)},"
+        before = [
+            f"                tensors = ({given}) if out is None else ({given} out)",
+            "                last = last_of_tensors[out is None]",
+            f"                if last is not None and last[1] == ({', '.join(keys)},):",
+            "                    answer = last[0](tensors, out, handle)",
+            "                    if answer is not None:",
+            "                        return answer",
+        ]
     lines = [
         f"    if {' and '.join(tests)}:",
         "        given = out",
+        *["        tensors = None"] * keeps_last,
         # The function finds any error again and reports it, in the same way as for NumPy arrays.
         "        try:",
         "            handle = handle_of(stream)",
         f"            if type({arrays[-1]}) in importers and type(out) is not tuple and type(out) is not list:",
+        *before,
         f"                {imports}",
         "                given = None if out is None else as_array(out, 'out', handle)",
         *find,
@@ -358,7 +381,19 @@ def _short(
             "            if len(plan.outputs) != 1:",
             f"                return plan.run({inputs}, (given, None), None, handle)",
         ]
-    return [*lines, f"            return plan.run({inputs}, {outs}, out, handle{scalars})"]
+    run = f"plan.run({inputs}, {outs}, out, handle{scalars})"
+    if keeps_last:
+        return [
+            *lines,
+            "            if tensors is None:",
+            f"                return {run}",
+            f"            answer = {run}",
+            "            kept = plan_of_tensors(plan, tensors)",
+            "            if kept is not None:",
+            f"                last_of_tensors[out is None] = kept, ({', '.join(keys)},)",
+            "            return answer",
+        ]
+    return [*lines, f"            return {run}"]
 
 
 def _is_default(name: str, parameters: Parameters) -> str:

@@ -531,8 +531,9 @@ def _run_lines(signature: Signature, numbers: Sequence[int], lead: int, count: i
         ]
     fresh = [f"    {made} = new(t{lead})"]
     if _allocate_here is not None:
-        # It allocates on the current GPU.
-        fresh = [f"    {made} = {allocated}", "    if y0.get_device() != index:", f"    {fresh[0]}"]
+        # It allocates on the current GPU, which may be another one.
+        others = ["    if y0.get_device() != index:", f"    {fresh[0]}"] if torch.cuda.device_count() > 1 else []
+        fresh = [f"    {made} = {allocated}", *others]
     return [
         *fresh,
         "    stream = raw_stream(index)",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
+from inspect import getattr_static
 from types import new_class
 from typing import Any, TypeVar
 
@@ -369,20 +370,22 @@ def _apply(title: str, forward: Callable[..., Any], backward: Callable[..., Any]
         members: attributes of `ctx`.
     """
     functions = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    # Each recorded call looks it up, which takes less time where it is found first.
-    if (usual := getattr(torch.autograd.Function, "setup_context", None)) is not None:
-        functions["setup_context"] = staticmethod(usual)
-    function: Any = new_class(title, (torch.autograd.Function,), {}, lambda space: space.update(functions))
-    # `Function.apply` itself looks for functorch, which `__call__` has done: that takes a tenth of a recorded call.
-    # torch's `apply` of the backward pass looks for another function, too.
-    # Where the documentation is built without torch, a stand-in replaces its classes.
-    if hasattr(function, "_backward_cls"):
-        function._backward_cls.apply = backward
-        for name, each in members.items():
-            setattr(function._backward_cls, name, each)
     base: Any = torch.autograd.Function
-    owner: Any = super(base, function) if isinstance(base, type) else function
-    return getattr(owner, "apply", None)
+    function: Any = new_class(title, (base,), {}, lambda space: space.update(functions))
+    # Where the documentation is built without torch, a stand-in replaces its classes.
+    if not hasattr(function, "_backward_cls"):
+        return getattr(function, "apply", None)
+    # torch's `apply` of the backward pass looks for another function, too.
+    function._backward_cls.apply = backward
+    for name, each in members.items():
+        setattr(function._backward_cls, name, each)
+    # Each recorded call looks up attributes of its class by new strings, which Python's cache of attributes misses. A
+    # class whose own dictionary has them, and whose metaclass is `type`, takes the least time. Its `apply` is the one
+    # that `Function.apply` calls after it has looked for functorch, which `call` has done.
+    common = torch._C._FunctionBase
+    found = {each: getattr_static(function, each) for each in dir(function) if not hasattr(common, each)}
+    quick: Any = type(title, (common,), {**found, "_backward_cls": function._backward_cls})
+    return quick.apply
 
 
 def _numbers(arrays: Sequence[Any], addresses: Sequence[int]) -> list[int] | None:

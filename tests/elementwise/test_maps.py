@@ -16,7 +16,7 @@ from numbacc.kernels.elementwise import geometry
 from numbacc.kernels.elementwise.launch import MapTask
 from numbacc.kernels.elementwise.map import _INNER, _SCALARS
 from numbacc.kernels.specs import TILE, TILE_STEP, pieces_each
-from numbacc.runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP
+from numbacc.runtime.launch_order import VECTOR_BYTES, WARP
 
 DTYPES = ("float64", "float32", "bfloat16", "uint8")
 ROWS = ("vector", "uneven", "scalar")
@@ -115,7 +115,8 @@ def test_grids_are_within_cudas_limits(found):
     (grid_x, grid_y), (block_x, block_y) = found.grid, found.block
     assert 1 <= grid_x < 2**31
     assert 1 <= grid_y <= 65535
-    assert 1 <= block_x * block_y <= MAX_THREADS
+    # A block has no more threads than the kernel is compiled for.
+    assert 1 <= block_x * block_y <= found.kernel.launch_bounds[0]
 
 
 @given(any_maps(FEW))

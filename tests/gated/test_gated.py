@@ -416,3 +416,44 @@ def test_kind_is_positional_and_the_rest_is_not(place, kind):
         np.testing.assert_array_equal(bits(one), bits(two))
     with pytest.raises(TypeError):
         gated.forward(*call.arguments, kind, -1)
+
+
+@pytest.mark.gpu
+def test_what_differs_from_the_last_call_with_torchs_tensors(torch):
+    """Calls like the last one skip checks. Other layouts, addresses, options, gradients and streams are noticed."""
+    flat = torch.randn(6 * 32 + 1, device="cuda")
+    x = flat[:-1].view(6, 32)
+
+    def check(x, axis, kind, **where):
+        dy = torch.randn_like(torch.nn.functional.glu(x, axis))
+        a, b = (each.double().requires_grad_() for each in x.chunk(2, axis))
+        exact = a * (b.sigmoid() if kind == "glu" else b.relu())
+        exact.backward(dy.double())
+        wanted = exact.detach(), torch.cat((a.grad, b.grad), axis)
+        torch.cuda.synchronize()
+        for function, arguments, result in zip((gated.forward, gated.backward), ((x,), (dy, x)), wanted, strict=True):
+            out = torch.full_like(result, torch.nan, dtype=x.dtype)
+            torch.cuda.synchronize()
+            assert function(*arguments, kind, axis=axis, out=out, **where) is out
+            new = function(*arguments, kind, axis=axis, **where)
+            torch.cuda.synchronize()
+            for each in (out.cpu().numpy(), numbacc.asnumpy(new)):
+                np.testing.assert_allclose(each, result.cpu().numpy(), rtol=1e-5, atol=1e-6)
+
+    for each in (x, x, flat[1:].view(6, 32), x.T, x[:, ::2], x[:4], x.double(), x):
+        for axis, kind in ((-1, "glu"), (-1, "glu"), (0, "glu"), (-1, "reglu"), (-1, "glu")):
+            check(each, axis, kind)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        check(x, -1, "glu", stream=side)
+    gated.cache_clear()
+    assert not gated.cache_info().currsize
+    check(x, -1, "glu")
+    assert gated.cache_info().currsize == 4
+    dy = torch.randn(6, 16, device="cuda")
+    for arguments in ((dy, x.clone().requires_grad_()), (dy.clone().requires_grad_(), x)):
+        with pytest.raises(numbacc.DTypeError, match="detach"):
+            gated.backward(*arguments, "glu")
+    wanted = gated.backward(dy, x, "glu")
+    assert gated.backward(dy, x, "glu", out=x) is x
+    np.testing.assert_array_equal(x.cpu().numpy(), numbacc.asnumpy(wanted))

@@ -365,6 +365,7 @@ SMALL = {
     "kernels.elementwise.optimizers": "formulas of kernels over lists of arrays",
     "kernels.fft.spec": "as kernels.attention.spec",
     "kernels.gemm.tiles": "the order of tiles, so that the kernel reads straight down",
+    "plan.tensors": "elementwise calls and the calls of planned functions share it",
     "runtime.kernel_code": "launchers of GPUs and of the simulator share it",
     "simulator.compiled.functions": "a table that kernels look functions up in",
     "simulator.compiled.inference": "a step of the compiler, as its neighbours are",

@@ -53,6 +53,7 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
     single |= {
         plain.fma: "fma",
         plain.power_of_bits: "power_of_bits",
+        plain.times_power_of_bits: "times_power_of_bits",
         plain.to_float16: "to_float16",
         plain.to_bfloat16: "to_bfloat16",
         digamma.digamma: digamma.digamma_single,
@@ -100,6 +101,7 @@ def replacements(compute: str, narrow: bool) -> Mapping[Any, Any]:
         exponentials.quick_decay: exponentials.quick_decay_single,
         exponentials.share: exponentials.share_single,
         exponentials.silu: exponentials.silu_single,
+        exponentials.normal_gelu: exponentials.normal_gelu_single,
         exponentials.tanh_gelu: exponentials.tanh_gelu_single,
         exponentials.quick_gelu: exponentials.quick_gelu_single,
         exponentials.weighted_ratio: exponentials.weighted_ratio_single,

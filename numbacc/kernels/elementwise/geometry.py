@@ -23,6 +23,7 @@ from ...functions.symbolic.arithmetic_intensity import is_long
 from ...runtime.launch_order import BUSY_BLOCKS as _BLOCKS
 from ...runtime.launch_order import MAX_THREADS, VECTOR_BYTES, WARP, LaunchOrder
 from ..specs import (
+    FLAT_THREADS,
     MAP,
     PATTERN_BITS,
     TABLE_BYTES,
@@ -122,6 +123,11 @@ def order_of(
     is_flat = geometry.module == MAP and geometry.algorithm == "vector" and outer == (1,) and not wide
     if is_flat:
         outer, steps = (), [step[1:] for step in steps]
+    elif geometry.block[0] > MAX_THREADS and geometry.algorithm == "vector":
+        # Counters with large strides need 64 bits, and another kernel.
+        _, columns, _, vectors = geometry.scalars
+        items = columns - vectors * (geometry.width - 1)
+        geometry = geometry._replace(block=(MAX_THREADS, 1), grid=row_grid(items, 1, 1, MAX_THREADS)[0])
     # Kernels are compiled for few ranks: dimensions of length 1 fill up the others.
     rank = 0 if is_flat else next(rank for rank in RANKS if rank >= len(outer))
     more = rank - len(outer)
@@ -249,10 +255,13 @@ def _rows(
             if vectors and first == int(first):
                 items = columns - vectors * (width - 1)
                 lanes = vector_thread_bytes(loaded, size, widest in heavy, heavy.get(widest)) // size
-                if widest in heavy and rows * vectors * width < _BLOCKS * MAX_THREADS * lanes:
-                    lanes = width  # so that an array which does not fill the GPU has more threads
                 # A single row has all threads along x: the kernel `flat` has no other rows for them.
-                grid, block = row_grid(items, rows, lanes // width, MAX_THREADS if rows == 1 else None)
+                x = MAX_THREADS if rows == 1 else None
+                if (widest in heavy or rows == 1) and rows * vectors * width < _BLOCKS * MAX_THREADS * lanes:
+                    lanes = width  # so that an array which does not fill the GPU has more threads
+                    # The GPU starts a limited number of blocks at a time.
+                    x = x and FLAT_THREADS
+                grid, block = row_grid(items, rows, lanes // width, x)
                 scalars = (rows, columns, head, vectors)
                 return Geometry("vector", grid, block, outer, scalars, width, lanes, (), repeated)
     lanes = vector_thread_bytes(loaded, widest) // widest
@@ -281,7 +290,7 @@ def row_grid(items: int, rows: int, each: int, x: int | None = None) -> tuple[tu
         narrowest = min(32, 1 << (-(-items // each) - 1).bit_length())
         sizes = [n for k in range(MAX_THREADS.bit_length()) if (n := MAX_THREADS >> k) >= narrowest]
         x = max(sizes, key=lambda size: (min(items / round_up(items, size * each), 0.9), size))
-    y = MAX_THREADS // x
+    y = max(MAX_THREADS // x, 1)
     return (round_up(items, x * each) // (x * each), min(-(-rows // y), _MAX_GRID_Y)), (x, y)
 
 

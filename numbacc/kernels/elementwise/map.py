@@ -13,6 +13,7 @@ arrays' elements.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -125,19 +126,44 @@ def batched(formula: Any, io: Any) -> Kernel:
 
 
 def flat(formula: Any, io: Any) -> Kernel:
-    """Return `batched` for a single row, whose indices fit into 32 bits. It takes a third of the instructions."""
+    """Return `batched` for a single row, whose indices fit into 32 bits. It takes a third of the instructions.
+
+    The kernel knows its strides: 1, or 0 for an operand that is constant along the row.
+    """
     load, store, offsets, apply, scalars = io.load, io.store, io.offsets, io.apply, io.scalars
+    read_steps, write_steps = io.steps
     load_lanes, store_lanes, map_lanes = io.load_lanes, io.store_lanes, io.map_lanes
     load_vector, store_vector = io.single.load_lanes, io.single.store_lanes
     width, pieces = io.width, io.lanes // io.width
 
+    def small(ins, outs, in_steps, out_steps, outer, rows, columns, head, vectors, words):
+        more = scalars(words)
+        in_steps, out_steps = read_steps(in_steps), write_steps(out_steps)
+        item = np.int32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
+        if item < vectors:
+            place = (np.int32(head + item * width),)
+            values = load_vector(ins, offsets(place, in_steps), 0)
+            store_vector(outs, offsets(place, out_steps), 0, map_lanes(formula, values, more))
+        else:
+            column = np.int32(item - vectors)
+            if column >= head:
+                column = np.int32(column + vectors * width)
+            if column < columns:
+                place = (column,)
+                values = load(ins, offsets(place, in_steps))
+                store(outs, offsets(place, out_steps), apply(formula, values, more))
+
+    if pieces == 1:
+        return small
+
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, head, vectors, words):
         more = scalars(words)
+        in_steps, out_steps = read_steps(in_steps), write_steps(out_steps)
         threads = cuda.blockDim.x
         start = np.int32(cuda.blockIdx.x * threads * pieces + cuda.threadIdx.x)
         last = np.int32(start + (pieces - 1) * threads)
         if last < vectors:
-            place = (head + start * width,)
+            place = (np.int32(head + start * width),)
             values = load_lanes(ins, offsets(place, in_steps), threads * width)
             store_lanes(outs, offsets(place, out_steps), threads * width, map_lanes(formula, values, more))
         else:
@@ -288,8 +314,24 @@ def make(spec: KernelSpec) -> Kernel:
     # In the simulator a cell holds one element.
     io.cells = TILE * spec.width if SIMULATED else TILE
     io.scalars = scalar_reader(tuple(spec.scalars))
+    # The offsets of counters are their values, so that their strides matter.
+    steps = None if spec.counted else [(np.int32(k not in spec.repeated),) for k in range(len(reads))]
+    io.steps = _known(steps), _known([(np.int32(1),)] * len(writes))
     assert spec.formula is not None
     return _MAKERS[spec.algorithm](specialize(spec.formula.function, spec.compute, spec.narrow), io)
+
+
+def _known(steps: Sequence[tuple[Any, ...]] | None) -> Any:
+    """Return a device function that replaces the strides that a kernel is given by known ones, if there are any."""
+    known = steps and tuple(steps)
+
+    def given(steps):
+        return steps
+
+    def replaced(steps):
+        return known
+
+    return cuda.jit(device=True)(given if known is None else replaced)
 
 
 def _kept(spec: KernelSpec) -> tuple[int, ...]:
