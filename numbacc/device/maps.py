@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import operands
+from ..base.dispatch import runtime
 from ..errors import OptionError, shown
 from ..runtime import tensor_maps
 from ..runtime.streams import handle_of
@@ -32,7 +33,11 @@ class TensorMap:
 
     def encoded(self) -> bytes:
         """Return the 128 bytes that the GPU reads."""
-        return tensor_maps.encode(self.fields)
+        if isinstance(self.array, np.ndarray):
+            return tensor_maps.encode(self.fields)
+        # The driver needs a context, which a new thread does not have.
+        with runtime().on_device(self.array._numbacc_layout.device):
+            return tensor_maps.encode(self.fields)
 
     def __reduce__(self) -> Any:
         return tensor_map, (self.array, self.box, self.swizzle)
