@@ -89,7 +89,8 @@ def guard_of(tensors: Sequence[Any]) -> Callable[..., bool] | None:
         return None
     if len({*map(id, tensors)}) < len(tensors):
         return None
-    guards = getattr(sys.modules["torch"]._C._dynamo.guards, "TensorGuards", None)
+    dynamo = getattr(sys.modules["torch"]._C, "_dynamo", None)
+    guards = getattr(getattr(dynamo, "guards", None), "TensorGuards", None)
     guard = guards and guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
     return guard if guard and guard(*tensors) else None
 

@@ -73,7 +73,8 @@ def test_machine_code_is_loaded_when_memory_has_made_way(monkeypatch):
     monkeypatch.setattr(driver, "cuModuleGetFunction", lambda *arguments: None)
     monkeypatch.setattr(launch.disk_cache, "key", lambda *arguments: "0" * 64)
     monkeypatch.setattr(launch.disk_cache, "load", lambda key: ("entry", b"code"))
-    load_function(Spec(), 0)
+    named = type("Named", (Spec,), {"module": "kernels/test"})
+    load_function(named(), 0)
     assert load.calls == 2
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from numbacc import compiling
 from numbacc.functions.epilogues import FORMULAS
-from numbacc.kernels.attention.flash_spec import FlashSpec
+from numbacc.kernels.attention.flash_spec import WARP_TILES, FlashSpec
 from numbacc.kernels.attention.spec import AttentionSpec
 from numbacc.kernels.conv import epilogue
 from numbacc.kernels.conv.depthwise_spec import DepthwiseSpec
@@ -234,7 +234,9 @@ def specs():
     softmax = AttentionSpec("softmax", (("s", "float32"),), (("p", "float16"),), "float32")
     squares = ListSumSpec(SQUARE, ("bfloat16",), "float32")
     product = GemmSpec("bfloat16", False, False, (128, 256), FORMULAS["gated.forward.glu"], (), (("bfloat16", True),))
-    flash = [FlashSpec(direction, "bfloat16", 64) for direction in ("forward", "backward", "prepare", "lists")]
+    flash = [FlashSpec(way, "bfloat16", 64) for way in ("forward", "backward", "prepare", "lists", "cells")]
+    flash += [FlashSpec("backward", "bfloat16", 256)]
+    flash += [FlashSpec(way, "bfloat16", 64, tiles=WARP_TILES[way, 64][0]) for way in ("forward", "backward")]
     more = (softmax, SumsSpec(found["kernels/rows/row"], None, 0, 2, 256, 1, True), squares, product, *flash)
     return {**found, **{spec.module: spec for spec in more}}
 
@@ -263,9 +265,17 @@ def test_modules_that_make_kernels_are_named_by_specs(specs):
     makers = {
         "/".join(path.relative_to(PACKAGE).with_suffix("").parts)
         for path in (PACKAGE / "kernels").rglob("*.py")
-        if {"make", "parameters"} <= {getattr(node, "name", "") for node in ast.parse(path.read_text()).body}
+        if {"make", "parameters"} <= names_in(path)
     }
     assert specs.keys() == makers
+
+
+def names_in(path):
+    """The names that a module defines or imports from others."""
+    found = set()
+    for node in ast.parse(path.read_text()).body:
+        found |= {each.name for each in getattr(node, "names", [])} | {getattr(node, "name", "")}
+    return found
 
 
 def test_scalar_functions_of_kernels_have_digests(specs):

@@ -257,7 +257,7 @@ def _rows(
                 lanes = vector_thread_bytes(loaded, size, widest in heavy, heavy.get(widest)) // size
                 # A single row has all threads along x: the kernel `flat` has no other rows for them.
                 x = MAX_THREADS if rows == 1 else None
-                if (widest in heavy or rows == 1) and rows * vectors * width < _BLOCKS * MAX_THREADS * lanes:
+                if widest in heavy and rows * vectors * width < _BLOCKS * MAX_THREADS * lanes:
                     lanes = width  # so that an array which does not fill the GPU has more threads
                     # The GPU starts a limited number of blocks at a time.
                     x = x and FLAT_THREADS
