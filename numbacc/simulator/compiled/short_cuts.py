@@ -20,6 +20,7 @@ it is compiled.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -78,6 +79,7 @@ def load_without_scipy() -> None:
     """Import Numba's array functions. They import SciPy to see whether it is installed, which takes 0.2 s."""
     known = numba.__version__.startswith(_KNOWN)
     if not known or "numba.np.arraymath" in sys.modules or importlib.util.find_spec("scipy") is None:
+        importlib.import_module("numba.np.arraymath")  # waits if another thread imports it now
         return
     from numba.np import linalg
 
