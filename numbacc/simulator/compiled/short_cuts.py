@@ -20,7 +20,6 @@ it is compiled.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -77,15 +76,14 @@ def short_cuts() -> Iterator[None]:
 
 def load_without_scipy() -> None:
     """Import Numba's array functions. They import SciPy to see whether it is installed, which takes 0.2 s."""
-    known = numba.__version__.startswith(_KNOWN)
-    if not known or "numba.np.arraymath" in sys.modules or importlib.util.find_spec("scipy") is None:
-        importlib.import_module("numba.np.arraymath")  # waits if another thread imports it now
-        return
     from numba.np import linalg
 
-    with with_attributes([(linalg, "ensure_blas", _do_nothing)]):
-        from numba.np import arraymath
-    arraymath.ensure_blas = linalg.ensure_blas
+    is_new = numba.__version__.startswith(_KNOWN) and "numba.np.arraymath" not in sys.modules
+    changes = [(linalg, "ensure_blas", _do_nothing)] if is_new and importlib.util.find_spec("scipy") else []
+    with with_attributes(changes):
+        from numba.np import arraymath  # waits if another thread imports it now
+    if changes:
+        arraymath.ensure_blas = linalg.ensure_blas
 
 
 def _do_nothing(*ignored: Any, **options: Any) -> None:
