@@ -16,7 +16,7 @@ from ...base._numba import cuda
 from ..primitives import device
 from ..primitives.device.attention_tiles import ld_int32, red_fragment, store_bricks, times
 from .flash_gradients import weighing
-from .flash_scores import products, starts_of
+from .flash_scores import products, starts_of, warpgroup_product
 from .flash_spec import BLOCK, ROW, ROWS, WIDE, FlashSpec
 from .flash_tiles import row_place, storing, visiting
 
@@ -42,9 +42,7 @@ def make(spec: FlashSpec) -> Any:
     HAS_MAP, HAS_LENGTHS, CAUSAL = spec.has_map, spec.has_lengths, spec.is_causal
     # Products for dQ: each warpgroup has half of the columns, or (D = 64) half of the keys.
     DQ_STEPS, DQ_A, DQ_B, DQ_OWN = (8, 0, BRICK, DQ_BYTES) if PARTS == 2 else (4, OWN, OWN, 0)
-    multiply, pack = (
-        (device.wgmma_bf16, device.pack_bf16) if spec.dtype == "bfloat16" else (device.wgmma_f16, device.pack_f16)
-    )
+    multiply, pack = warpgroup_product(spec)
     (advance, tile_of, bits_of, load), (weights, gradients) = visiting(spec), weighing(spec)
     starts_at, transposed, store = starts_of(spec.operands), products(spec, SUMS, BRICK, OWN), storing(spec, BRICK)
 

@@ -23,7 +23,7 @@ from ..primitives.device.attention_tiles import (
 )
 from .flash_backward import parameters
 from .flash_gradients import weighing
-from .flash_scores import products, starts_of
+from .flash_scores import products, starts_of, warpgroup_product
 from .flash_spec import BLOCK, ROW, ROWS, WIDE, FlashSpec
 from .flash_tiles import row_place, storing, visiting
 
@@ -44,9 +44,7 @@ def make(spec: FlashSpec) -> Any:
     BARRIERS, DQ_BYTES = SCORES + 2 * BRICK, 4 * WIDE * HIGH * PARTS // 2
     BY_ROWS, DOWN = device.wgmma_descriptor(128, 16, 1024), device.wgmma_descriptor(128, BRICK, 1024)
     HAS_MAP, HAS_LENGTHS, CAUSAL, ONE = spec.has_map, spec.has_lengths, spec.is_causal, np.float32(1)
-    multiply, pack = (
-        (device.wgmma_bf16, device.pack_bf16) if spec.dtype == "bfloat16" else (device.wgmma_f16, device.pack_f16)
-    )
+    multiply, pack = warpgroup_product(spec)
     (advance, tile_of, bits_of, load), (weights, gradients) = visiting(spec), weighing(spec)
     starts_at, transposed, store = starts_of(spec.operands), products(spec, SUMS, BRICK, BRICK), storing(spec, BRICK)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.device.attention_tiles import ld_int32, plus
+from ..primitives.device.attention_tiles import larger, ld_int32, plus, smaller
 from ..primitives.device.emitting import composed
 from ..primitives.specialize import specialize
 from .flash_spec import BLOCK, BLOCK_WORDS, FlashSpec
@@ -29,14 +29,6 @@ def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
 def make(spec: FlashSpec) -> Any:
     """Return the kernel."""
     THREADS, DOWN = spec.threads, spec.direction == "states_down"
-
-    @composed
-    def larger(x, y):
-        return max(x, y)
-
-    @composed
-    def smaller(x, y):
-        return min(x, y)
 
     visible: Any = _visible(spec) if spec.mask is not None else None
 

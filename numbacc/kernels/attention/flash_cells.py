@@ -12,7 +12,7 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.device.attention_tiles import ld_uint8
+from ..primitives.device.attention_tiles import larger, ld_uint8, smaller
 from ..primitives.device.emitting import composed
 from .flash_spec import BLOCK, BLOCK_WORDS, FlashSpec
 
@@ -29,14 +29,6 @@ def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
 def make(spec: FlashSpec) -> Any:
     """Return the kernel."""
     DOWN = spec.direction == "cells_down"
-
-    @composed
-    def larger(x, y):
-        return max(x, y)
-
-    @composed
-    def smaller(x, y):
-        return min(x, y)
 
     @composed
     def packed(k, word, values):

@@ -15,7 +15,7 @@ import numpy as np
 from ...base._numba import cuda
 from ..primitives import device
 from ..primitives.device.attention_tiles import ld_int32, plus, times
-from .flash_scores import NOTHING, products, starts_of, tiles_of
+from .flash_scores import NOTHING, products, starts_of, tiles_of, warpgroup_product
 from .flash_softmax import masking, softmax
 from .flash_spec import BLOCK, BLOCK_WORDS, ROW, ROWS, STAGES, FlashSpec
 from .flash_tiles import feeding, storing
@@ -41,9 +41,7 @@ def make(spec: FlashSpec) -> Any:
     TILE_16 = TILE // 16
     BY_ROWS, DOWN = device.wgmma_descriptor(128, 16, 1024), device.wgmma_descriptor(128, BRICK, 1024)
     HAS_MAP, HAS_LENGTHS, CAUSAL = spec.has_map, spec.has_lengths, spec.is_causal
-    multiply, pack = (
-        (device.wgmma_bf16, device.pack_bf16) if spec.dtype == "bfloat16" else (device.wgmma_f16, device.pack_f16)
-    )
+    multiply, pack = warpgroup_product(spec)
     tile_at, starts_at, (bits_of, scored) = tiles_of(spec, BLOCK // HIGH), starts_of(spec.operands), masking(spec)
     (load_queries, feed), (softened, inverses, store_stats) = feeding(spec), softmax(spec)
     scores, store = products(spec, HIGH // 2, OWN_BRICK, BRICK), storing(spec, OWN_BRICK)

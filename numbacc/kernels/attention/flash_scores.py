@@ -17,7 +17,7 @@ from .flash_spec import WIDE, FlashSpec
 
 __all__ = [
     "NOTHING", "bit_of", "loads_of", "place_of", "positions_of", "products", "scoring", "starts_of", "tiles_of",
-    "warp_product",
+    "warp_product", "warpgroup_product",
 ]  # fmt: skip
 
 #: The score of a key that a query does not see.
@@ -58,7 +58,7 @@ def products(spec: FlashSpec, numbers: int, a_brick: int, b_brick: int) -> Any:
         numbers: of a thread's sums.
         a_brick, b_brick: bytes of 64 columns of A and of B in shared memory.
     """
-    multiply = device.wgmma_bf16 if spec.dtype == "bfloat16" else device.wgmma_f16
+    multiply, _ = warpgroup_product(spec)
     MORE, A_STEP, B_STEP = spec.head_dim // WIDE - 1, a_brick // 16, b_brick // 16
 
     @composed
@@ -71,6 +71,13 @@ def products(spec: FlashSpec, numbers: int, a_brick: int, b_brick: int) -> Any:
         return device.unroll(multiply_part, MORE, sums, (a + A_STEP, b + B_STEP))
 
     return multiplied
+
+
+def warpgroup_product(spec: FlashSpec) -> tuple[Any, Any]:
+    """Return wgmma for the spec's dtype, and the function that packs sums as its left factor."""
+    if spec.dtype == "bfloat16":
+        return device.wgmma_bf16, device.pack_bf16
+    return device.wgmma_f16, device.pack_f16
 
 
 def warp_product(spec: FlashSpec) -> tuple[Any, Any]:

@@ -378,6 +378,18 @@ def times(x, y):
     return x * y
 
 
+@composed
+def larger(x, y):
+    """Return the larger of two integers, for reductions."""
+    return max(x, y)
+
+
+@composed
+def smaller(x, y):
+    """Return the smaller of two integers, for reductions."""
+    return min(x, y)
+
+
 @ptx(
     "{ .reg .pred p, q; setp.ne.s32 p, $1, 0; vote.sync.any.pred q, p, 0xffffffff; selp.s32 $0, 1, 0, q; }",
     "i32",
