@@ -14,11 +14,11 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.device.attention_tiles import ld_int32, red_fragment, store_bricks, times
+from ..primitives.device.attention_tiles import red_fragment, store_bricks, times
 from .flash_gradients import weighing
 from .flash_scores import products, starts_of, warpgroup_product
 from .flash_spec import BLOCK, ROW, ROWS, WIDE, FlashSpec
-from .flash_tiles import row_place, storing, visiting
+from .flash_tiles import reaching, row_place, storing, visiting
 
 
 def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
@@ -39,11 +39,12 @@ def make(spec: FlashSpec) -> Any:
     SCORES = RING + 2 * STAGE  # gradients of scores, twice: 128 keys of 64 queries
     BARRIERS, DQ_BYTES = SCORES + 2 * ROW * BLOCK, 4 * WIDE * HIGH
     BY_ROWS, DOWN, DOWN_K = (device.wgmma_descriptor(128, leading, 1024) for leading in (16, OWN, BRICK))
-    HAS_MAP, HAS_LENGTHS, CAUSAL = spec.has_map, spec.has_lengths, spec.is_causal
+    CAUSAL = spec.is_causal
     # Products for dQ: each warpgroup has half of the columns, or (D = 64) half of the keys.
     DQ_STEPS, DQ_A, DQ_B, DQ_OWN = (8, 0, BRICK, DQ_BYTES) if PARTS == 2 else (4, OWN, OWN, 0)
     multiply, pack = warpgroup_product(spec)
     (advance, tile_of, bits_of, load), (weights, gradients) = visiting(spec), weighing(spec)
+    reach = reaching(spec)
     starts_at, transposed, store = starts_of(spec.operands), products(spec, SUMS, BRICK, OWN), storing(spec, BRICK)
 
     def kernel(
@@ -55,7 +56,7 @@ def make(spec: FlashSpec) -> Any:
         shared = device.dynamic_shared()
         ring, arrived, full = shared + RING, shared + BARRIERS, shared + BARRIERS + 8
         block, kv_head, batch = np.int64(cuda.blockIdx.x), np.int64(cuda.blockIdx.y), np.int64(cuda.blockIdx.z)
-        first, queries, all_tiles = block * BLOCK, rows, (rows + BLOCK - 1) // BLOCK * 2
+        first, all_tiles = block * BLOCK, (rows + BLOCK - 1) // BLOCK * 2
         if cuda.threadIdx.x == 0:  # loads begin before this thread looks at lists of blocks
             for number in range(5):
                 device.mbarrier_init(arrived + 8 * number, 1)
@@ -65,13 +66,8 @@ def make(spec: FlashSpec) -> Any:
                 corner = (WIDE * part, first, kv_head, batch)
                 device.tma_load(shared + K + part * BRICK, map_k, corner, arrived)
                 device.tma_load(shared + V + part * BRICK, map_v, corner, arrived)
-        if HAS_LENGTHS:
-            queries, keys = np.int64(ld_int32(lengths_q + 4 * batch)), np.int64(ld_int32(lengths_kv + 4 * batch))
-        shift += right * (keys - queries)
-        tiles, begin = (queries + HIGH - 1) // HIGH, np.int64(0)
-        if CAUSAL and not HAS_MAP:
-            begin = min(max((first - shift) // HIGH, begin), tiles)
-        tiles, last = tiles - begin, (kv_head + 1) * group_heads
+        queries, keys, shift, tiles, begin = reach(lengths_q, lengths_kv, batch, rows, keys, first, shift, right)
+        last = (kv_head + 1) * group_heads
         blocks = (counts, lists, batch * map_batch + block, map_head, map_width)
         head, k = advance(kv_head * group_heads, np.int64(0), last, tiles, blocks)
         if cuda.threadIdx.x == 0 and head < last:

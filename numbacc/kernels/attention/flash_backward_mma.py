@@ -13,12 +13,12 @@ import numpy as np
 
 from ...base._numba import cuda
 from ..primitives import device
-from ..primitives.device.attention_tiles import cp_async_tile, ld_int32, red_columns, store_rows, times, unroll_columns
+from ..primitives.device.attention_tiles import cp_async_tile, red_columns, store_rows, times, unroll_columns
 from ..primitives.device.emitting import composed
 from .flash_gradients import weighing
 from .flash_scores import starts_of, warp_product
 from .flash_spec import BLOCK, FlashSpec
-from .flash_tiles import visiting
+from .flash_tiles import reaching, visiting
 
 
 def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
@@ -39,9 +39,9 @@ def make(spec: FlashSpec) -> Any:
     DQ_ROWS, DQ_STEPS, DQ_PAIRS, DQ_SUMS, DQ_PART = HIGH // 16, 8, D * HIGH // 2048, D * HIGH // 256, D * HIGH // 1024
     # 16 bytes c of row r lie at c ^ (r % 8); of gradients of scores at c ^ (r / 2 % 4), if their rows have 64 bytes.
     HALF, MASK = (0, 7) if HIGH == 64 else (1, 3)
-    HAS_MAP, HAS_LENGTHS, CAUSAL = spec.has_map, spec.has_lengths, spec.is_causal
+    CAUSAL = spec.is_causal
     (advance, tile_of, bits_of, _), (weights, gradients) = visiting(spec), weighing(spec)
-    starts_at, (multiply, pack) = starts_of(spec.operands), warp_product(spec)
+    starts_at, (multiply, pack), reach = starts_of(spec.operands), warp_product(spec), reaching(spec)
 
     @composed
     def add_transposed(k, sums, own, tile):
@@ -84,14 +84,9 @@ def make(spec: FlashSpec) -> Any:
     ):  # fmt: skip
         lane, warp, shared = cuda.threadIdx.x & 31, device.warp_uniform(cuda.threadIdx.x >> 5), device.dynamic_shared()
         block, kv_head, batch = np.int64(cuda.blockIdx.x), np.int64(cuda.blockIdx.y), np.int64(cuda.blockIdx.z)
-        first, queries, all_keys, all_tiles = block * BLOCK, rows, keys, (rows + BLOCK - 1) // BLOCK * 2
-        if HAS_LENGTHS:
-            queries, keys = np.int64(ld_int32(lengths_q + 4 * batch)), np.int64(ld_int32(lengths_kv + 4 * batch))
-        shift += right * (keys - queries)
-        tiles, begin = (queries + HIGH - 1) // HIGH, np.int64(0)
-        if CAUSAL and not HAS_MAP:
-            begin = min(max((first - shift) // HIGH, begin), tiles)
-        tiles, last = tiles - begin, (kv_head + 1) * group_heads
+        first, all_keys, all_tiles = block * BLOCK, keys, (rows + BLOCK - 1) // BLOCK * 2
+        queries, keys, shift, tiles, begin = reach(lengths_q, lengths_kv, batch, rows, keys, first, shift, right)
+        last = (kv_head + 1) * group_heads
         blocks = (counts, lists, batch * map_batch + block, map_head, map_width)
         head, number = advance(kv_head * group_heads, np.int64(0), last, tiles, blocks)
         if head < last:

@@ -14,7 +14,6 @@ import numpy as np
 from ...base._numba import cuda
 from ..primitives import device
 from ..primitives.device.attention_tiles import (
-    ld_int32,
     ld_shared_fragment,
     red_fragment,
     st_shared_fragment,
@@ -25,7 +24,7 @@ from .flash_backward import parameters
 from .flash_gradients import weighing
 from .flash_scores import products, starts_of, warpgroup_product
 from .flash_spec import BLOCK, ROW, ROWS, WIDE, FlashSpec
-from .flash_tiles import row_place, storing, visiting
+from .flash_tiles import reaching, row_place, storing, visiting
 
 __all__ = ["make", "parameters"]
 
@@ -43,9 +42,10 @@ def make(spec: FlashSpec) -> Any:
     SCORES = SLOPES + 2 * BRICK  # products of keys and queries in float32
     BARRIERS, DQ_BYTES = SCORES + 2 * BRICK, 4 * WIDE * HIGH * PARTS // 2
     BY_ROWS, DOWN = device.wgmma_descriptor(128, 16, 1024), device.wgmma_descriptor(128, BRICK, 1024)
-    HAS_MAP, HAS_LENGTHS, CAUSAL, ONE = spec.has_map, spec.has_lengths, spec.is_causal, np.float32(1)
+    CAUSAL, ONE = spec.is_causal, np.float32(1)
     multiply, pack = warpgroup_product(spec)
     (advance, tile_of, bits_of, load), (weights, gradients) = visiting(spec), weighing(spec)
+    reach = reaching(spec)
     starts_at, transposed, store = starts_of(spec.operands), products(spec, SUMS, BRICK, BRICK), storing(spec, BRICK)
 
     def kernel(
@@ -57,7 +57,7 @@ def make(spec: FlashSpec) -> Any:
         shared = device.dynamic_shared()
         ring, arrived, full = shared + RING, shared + BARRIERS, shared + BARRIERS + 8
         block, kv_head, batch = np.int64(cuda.blockIdx.x), np.int64(cuda.blockIdx.y), np.int64(cuda.blockIdx.z)
-        first, queries, all_tiles = block * ROWS, rows, (rows + BLOCK - 1) // BLOCK * 2
+        first, all_tiles = block * ROWS, (rows + BLOCK - 1) // BLOCK * 2
         if cuda.threadIdx.x == 0:  # loads begin before this thread looks at lists of blocks
             for number in range(5):
                 device.mbarrier_init(arrived + 8 * number, 1)
@@ -67,13 +67,8 @@ def make(spec: FlashSpec) -> Any:
                 corner = (WIDE * part, first, kv_head, batch)
                 device.tma_load(shared + K + part * BRICK, map_k, corner, arrived)
                 device.tma_load(shared + V + part * BRICK, map_v, corner, arrived)
-        if HAS_LENGTHS:
-            queries, keys = np.int64(ld_int32(lengths_q + 4 * batch)), np.int64(ld_int32(lengths_kv + 4 * batch))
-        shift += right * (keys - queries)
-        tiles, begin = (queries + HIGH - 1) // HIGH, np.int64(0)
-        if CAUSAL and not HAS_MAP:
-            begin = min(max((first - shift) // HIGH, begin), tiles)
-        tiles, last = tiles - begin, (kv_head + 1) * group_heads
+        queries, keys, shift, tiles, begin = reach(lengths_q, lengths_kv, batch, rows, keys, first, shift, right)
+        last = (kv_head + 1) * group_heads
         # A block of the block map has 128 keys.
         blocks = (counts, lists, batch * map_batch + (block >> 1), map_head, map_width)
         head, k = advance(kv_head * group_heads, np.int64(0), last, tiles, blocks)

@@ -12,7 +12,7 @@ from ..primitives.device.emitting import composed
 from .flash_scores import tiles_of
 from .flash_spec import BLOCK, BLOCK_WORDS, ROW, ROWS, STAGES, WIDE, FlashSpec
 
-__all__ = ["feeding", "row_place", "storing", "visiting"]
+__all__ = ["feeding", "reaching", "row_place", "storing", "visiting"]
 
 #: Bytes of the statistics of a tile: maxima, reciprocals of sums, and rowsum(o do).
 STATS = 768
@@ -96,6 +96,29 @@ def storing(spec: FlashSpec, brick: int) -> Any:
             device.cp_async_bulk_commit_group()
 
     return store
+
+
+def reaching(spec: FlashSpec) -> Any:
+    """Return the device function of backward kernels that says which tiles of a head see a block of keys."""
+    HIGH, HAS_MAP, HAS_LENGTHS, CAUSAL = spec.queries, spec.has_map, spec.has_lengths, spec.is_causal
+
+    @composed
+    def reach(lengths_q, lengths_kv, batch, rows, keys, first, shift, right):
+        """Return the lengths of queries and keys, the causal mask's shift, the number of tiles, and the first one.
+
+        Args:
+            first: the block's first key.
+        """
+        queries = rows
+        if HAS_LENGTHS:
+            queries, keys = np.int64(ld_int32(lengths_q + 4 * batch)), np.int64(ld_int32(lengths_kv + 4 * batch))
+        shift += right * (keys - queries)
+        tiles, begin = (queries + HIGH - 1) // HIGH, np.int64(0)
+        if CAUSAL and not HAS_MAP:
+            begin = min(max((first - shift) // HIGH, begin), tiles)
+        return queries, keys, shift, tiles - begin, begin
+
+    return reach
 
 
 def visiting(spec: FlashSpec) -> tuple[Any, Any, Any, Any]:
