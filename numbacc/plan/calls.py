@@ -153,7 +153,7 @@ def planned(
             "run": run, "prepare": prepare, "make": make, "ndarray": np.ndarray, **parameters.defaults,
         }  # fmt: skip
         if keeps_last:
-            #: What ran the last call with torch's tensors and its options, with `out` given and without it.
+            #: (`PlanOfTensors`, options) of the last calls with torch's tensors: with `out`, and without it.
             last: list[Any] = [None, None]
             cache.forgets(partial(last.__setitem__, slice(None), (None, None)))
             space |= {"last_of_tensors": last, "plan_of_tensors": plan_of_tensors}

@@ -41,9 +41,9 @@ class PlanOfTensors:
 
 
 def plan_of_tensors(plan: Any, tensors: tuple[Any, ...]) -> PlanOfTensors | None:
-    """Return a plan with one output for calls like the one with these tensors, `out` included; None if there is none.
+    """Return the object that runs a plan with one output for calls like the one with these tensors, `out` included.
 
-    There is one for tensors on a GPU without gradients that are different objects.
+    Return None if the tensors are not on a GPU, have gradients, or are not different objects.
     """
     if plan.of_tensors is None and plan.device >= 0 and not plan.overwritten:
         guard = guard_of(tensors)

@@ -173,7 +173,7 @@ def save(entry_key: str, entry: str, cubin: bytes) -> None:
 
 
 def kept(name: str, make: Callable[[], bytes]) -> bytes:
-    """Return the contents of a file of the cache, which `make` computes if there is no valid file of that name."""
+    """Return the contents of a file of the cache. If there is no valid file of that name, `make` computes them."""
     try:
         file = directory() / name
         if file.exists() and (found := unpack(file.read_bytes())) is not None:

@@ -85,7 +85,7 @@ def _unable() -> str:
     except Exception as error:  # libraries are missing or of other versions
         return f"{type(error).__name__}: {error}"
     finally:
-        sys.modules.pop("scipy.linalg", None)  # numba.cuda only sees whether it is there, and takes 0.3 s to import it
+        sys.modules.pop("scipy.linalg", None)  # numba.cuda only tests whether SciPy is installed, by an import of 0.3 s
     return ""
 
 

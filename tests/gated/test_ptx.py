@@ -32,8 +32,8 @@ FORWARD, BACKWARD = "gated.forward.swiglu", "gated.backward.geglu"
 #: Formulas whose kernels are looked at for every compute capability; the others are more of the same.
 EVERYWHERE = [name for name in FORMULAS if not name.startswith("epilogue") or name == "epilogue.gelu_aux_bias"]
 #: A formula for each number of inputs and of outputs. A formula is one function, which all algorithms call with
-#: elements in the compute dtype. Tests of vector kernels look at what each formula is compiled to. What the other
-#: algorithms add (loads, stores and offsets) depends on the number of operands and on the dtype, not on the formula.
+#: elements in the compute dtype. Tests of vector kernels look at the code of each formula. The loads, stores and
+#: offsets that the other algorithms add depend on the number of operands and on the dtype, not on the formula.
 BY_OPERANDS = (FORWARD, BACKWARD, "epilogue.gelu", "epilogue.gelu_aux", "epilogue.gelu_aux_bias", "copy")
 
 

@@ -138,7 +138,7 @@ def test_random_never_reaches_1(place):
     assert place.get(generator(place, "philox", 0, at).random(1, dtype="float64"))[0] < 1
 
 
-# The same calls of cuRAND draw the numbers of the simulator and of NumPy's place: of this kind they take seconds.
+# In the simulator and in NumPy, the same calls of cuRAND draw the numbers. For this kind they take seconds.
 @pytest.mark.too_long(lambda case: case.kind == "mrg32k3a")
 @pytest.mark.each_alone
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -60,7 +60,7 @@ def test_reductions_of_matrices(function, dtype, axis):
     "order, dtype",
     [
         *product([0.0, 1.0, 3.0, math.inf], ["bfloat16", "complex64"]),
-        *product([3.0, -math.inf], ["float32", "float64"]),  # the others differ from these in what joins two parts
+        *product([3.0, -math.inf], ["float32", "float64"]),  # other orders only join two parts in another way
     ],
 )
 @pytest.mark.sampled(2)

@@ -133,7 +133,7 @@ class _Arrays(ast.NodeTransformer):
 
 
 def with_arrays(body: list[ast.stmt], names: list[str]) -> list[ast.stmt]:
-    """Return the statements of a kernel with a tuple of the arrays that have addresses in place of `ADDRESSED`."""
+    """Replace the name `ADDRESSED` in a kernel's statements by a tuple of the arrays that have addresses."""
     return [_Arrays(names).visit(s) for s in body]
 
 

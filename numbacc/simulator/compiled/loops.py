@@ -64,8 +64,8 @@ def by_index(body: list[ast.stmt], kinds: dict[str, Any], space: dict[str, Any])
     """Turn loops over the elements of arrays into loops over their indices, so that checks see the accesses.
 
     Args:
-        kinds: the type of each variable; those of new variables are added.
-        space: the values of global names; those of new names are added.
+        kinds: the type of each variable; the types of new variables are added.
+        space: the values of global names; the values of new names are added.
     """
     return _ByIndex(kinds, space).block(body)
 

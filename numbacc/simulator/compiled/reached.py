@@ -311,7 +311,7 @@ def in_array(memory, start, offset, nbytes, alignment, mode):  # type: ignore[no
 
 
 def _queue_of(memory):  # type: ignore[no-untyped-def]
-    """Return the address of the current thread's copies. A new block has none."""
+    """Return the address of the current thread's copies. A new block starts without copies."""
     place = memory + _PLACE
     queue = _load(memory + _COPIES) + _QUEUE_BYTES * _load(place + 8)
     if _load(queue) != _load(place + 40):
@@ -463,7 +463,7 @@ def forget(typingctx: Any, memory: Any, state: Any) -> Any:
 
 @intrinsic
 def kept(typingctx: Any, arrays: Any) -> Any:
-    """Do nothing but use the arrays: Numba frees an array after its last use, and a use of its address is none."""
+    """Do nothing but use the arrays. Numba frees an array after its last use, and ignores uses of its address."""
     return types.void(arrays), lambda context, *_: context.get_dummy_value()
 
 
