@@ -62,6 +62,9 @@ elif is_portable():
 else:
     PLACES = ["numpy"]
 
+#: Marks for files of tests without `place` whose kernels run on a GPU, if there is one.
+RUNS_KERNELS = [pytest.mark.gpu] if has_gpu() and not simulated() else []
+
 # Where kernels are simulated a call takes up to a second, as does a new kernel on a GPU. The fuzzer draws more calls.
 _EXAMPLES = 8 if simulated() else 100
 settings.register_profile(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from attention_call import Call, small
 from attention_oracle import BFLOAT16, HALF, MASKS
-from conftest import Place
+from conftest import RUNS_KERNELS, Place
 from skips import skip
 from threads import run_threads
 
@@ -21,6 +21,8 @@ from numbacc import attention
 from numbacc.attention import executables, flash
 from numbacc.base.dispatch import has_gpu, runtime, simulated
 from numbacc.errors import UnsupportedError
+
+pytestmark = RUNS_KERNELS
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 import ptx
 import pytest
+from conftest import RUNS_KERNELS
 from skips import skip, skip_if
 
 import numbacc
@@ -22,6 +23,8 @@ from numbacc.functions.formula import Formula
 from numbacc.kernels.attention import flash_launch as flash
 from numbacc.kernels.attention.flash_spec import WARP_TILES, warp_tiles
 from numbacc.runtime import launch
+
+pytestmark = RUNS_KERNELS
 
 BF16, F16 = ml_dtypes.bfloat16, np.float16
 

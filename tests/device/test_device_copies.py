@@ -5,10 +5,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import RUNS_KERNELS
 
 import numbacc
 from numbacc import cuda, device
 from numbacc.base.dispatch import has_gpu, simulated
+
+pytestmark = RUNS_KERNELS
 
 i32 = np.int32
 WORDS = np.random.default_rng(5).integers(0, 2**32, 4096, np.uint32)

@@ -23,6 +23,7 @@ import ml_dtypes
 import numpy as np
 import persistent_product as persistent
 import pytest
+from conftest import RUNS_KERNELS
 from skips import needed, skip, skip_if
 
 import numbacc
@@ -31,6 +32,8 @@ from numbacc.base.dispatch import compiles_own_kernels, has_gpu, runtime, simula
 from numbacc.runtime import disk_cache, kernel_code, launch, tensor_launch, tensor_maps
 from numbacc.runtime.launch_order import AddressOf, MapOf, Scalar, Spec, TensorOrder
 from numbacc_bindings.driver import FunctionAttribute
+
+pytestmark = RUNS_KERNELS
 
 DESCRIPTOR = device.wgmma_descriptor()
 

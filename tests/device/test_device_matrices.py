@@ -5,9 +5,12 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import RUNS_KERNELS
 
 import numbacc
 from numbacc import cuda, device
+
+pytestmark = RUNS_KERNELS
 
 KINDS = {
     "bf16": (ml_dtypes.bfloat16, np.float32), "f16": (np.float16, np.float32), "tf32": (np.float32, np.float32),

@@ -6,12 +6,15 @@ import re
 
 import numpy as np
 import pytest
+from conftest import RUNS_KERNELS
 from skips import skip_if
 
 import numbacc
 from numbacc import cuda, device
 from numbacc.base.dispatch import compiles_own_kernels
 from numbacc.simulator import calls
+
+pytestmark = RUNS_KERNELS
 
 STAGES, STAGE = 2, 8192 + 16384
 OUT, BARRIERS = STAGES * STAGE, STAGES * STAGE + 16384

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from conftest import RUNS_KERNELS
 
 import numbacc
 from numbacc import cuda, device
 from numbacc.base.dispatch import has_gpu, simulated
 from numbacc.random import Generator
+
+pytestmark = RUNS_KERNELS
 
 f32 = np.float32
 #: Where the generator draws: on a GPU, as the kernels do.
