@@ -14,7 +14,7 @@ from threads import run_threads
 import numbacc
 from numbacc import gated, gemm
 from numbacc.base import dtypes
-from numbacc.gemm import python_products
+from numbacc.gemm import product, python_products
 from numbacc.gemm.grouped_gradients import GroupSumsPlan
 from numbacc.gemm.python_epilogue import python_epilogue
 from numbacc.kernels.gemm import launch
@@ -105,13 +105,20 @@ def test_every_operand_and_result(kernel_place, monkeypatch, case):
 @pytest.mark.sampled(99, simulated=1)
 @pytest.mark.parametrize(
     "tile, a_down, b_down, batch",
-    [((128, 80), True, True, ()), ((64, 64), False, False, (2,)), ((64, 136), False, True, ())],
+    [
+        ((128, 80, 1), True, True, ()),
+        ((64, 64, 1), False, False, (2,)),
+        ((64, 136, 1), False, True, ()),
+        ((128, 72, 2), False, True, ()),
+        ((256, 72, 1), False, True, ()),
+        ((256, 80, 1), True, False, ()),
+    ],
     ids=str,
 )
 def test_transposed_tiles(kernel_place, monkeypatch, tile, a_down, b_down, batch):
     """Rows of the result in parts of 64 and a rest; operands become columns. Misaligned results use another tile."""
     place = kernel_place
-    tile = (*tile, 1, 1, 1)
+    tile = (*tile, 1, 1)
     monkeypatch.setattr(launch, "TILES", (tile, (64, 64)))
     for costs in launch.COSTS.values():
         monkeypatch.setitem(costs, tile, (0.0, 0.0, 0.0))
@@ -121,16 +128,18 @@ def test_transposed_tiles(kernel_place, monkeypatch, tile, a_down, b_down, batch
     axes = lambda array, down: {"order": (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)} if down else {}  # noqa: E731
     a_there, b_there = place.operand(a, **axes(a, a_down)), place.operand(b, **axes(b, not b_down))
     rows = normal((136,), "bfloat16", 3), normal((136,), "float16", 4), normal((136,), "float32", 5)
-    scalar = normal((1,), "float32", 6)
+    # An operand with an element for each row becomes one for each column: the rows must then be even.
+    last = normal((88, 1) if a_down else (1,), "float32", 6)
     f = lambda x, p, q, r, s: max(x + p, q) * r + s  # noqa: E731
-    wide = [each.astype(np.float64) for each in (*rows, scalar)]
+    wide = [each.astype(np.float64) for each in (*rows, last)]
     wanted = np.maximum(exact + wide[0], wide[1]) * wide[2] + wide[3]
-    given = {"epilogue": f, "operands": (*map(place.put, rows), place.put(scalar))}
+    given = {"epilogue": f, "operands": (*map(place.put, rows), place.put(last))}
     for kind, moved in (("bfloat16", False), ("float16", False), ("bfloat16", True)):
         margins = {"margins": ((0, 0),) * (len(batch) + 1) + ((2, 6),)} if moved else {}
         out = place.empty(exact.shape, dtypes.dtype(kind), **margins)
         plan = gemm.matmul.plan(a_there.view, b_there.view, out=out.view, **given)
-        begun = "wgmma, tiles of 64 x 64" if moved else f"wgmma, tiles of {tile[0]} x {tile[1]}, transposed"
+        turns = ", alternating warpgroups" * (tile[2] > 1)
+        begun = "wgmma, tiles of 64 x 64" if moved else f"wgmma, tiles of {tile[0]} x {tile[1]}{turns}, transposed"
         assert plan.info.algorithm.startswith(begun), plan.info
         found = plan(a_there.view, b_there.view, out=out.view, operands=given["operands"])
         error = np.abs(place.get(found).astype(np.float64) - wanted).max()
@@ -195,7 +204,11 @@ def test_the_choice_of_tiles_and_of_the_library(monkeypatch):
         assert (launch.Tile(128, 192, 2) in launch.tiles_for(product(512, 512, 512, operands), card)) == fits
     for each in (card, card._replace(name="H200")):
         assert launch.tiles_for(product(777, 4096, 4096), each)[0].transposed  # 4 tiles of rows, not 7
-        assert not any(tile.transposed for tile in launch.tiles_for(product(777, 4096, 4096, (column,)), each))
+        assert not any(tile.transposed for tile in launch.tiles_for(product(777, 4096, 4096, (whole,)), each))
+        assert launch.tiles_for(product(777, 11008, 4096), each)[0][:2] == (256, 136)  # two for each multiprocessor
+        for operands, fits in (((row, column), True), ((column, column), False)):  # many take too many registers
+            found = launch.tiles_for(product(777, 4096, 4096, operands), each)
+            assert any(tile[:2] == (256, 176) for tile in found) == fits
         shapes = (64, 4096, 11008), (256, 4096, 4096), (4096, 4096, 4096)
         assert [launch.library_is_faster(product(*shape), each) for shape in shapes] == [True, False, False]
     monkeypatch.setattr(launch, "TILES", ((64, 64, 2, 2),))  # not measured
@@ -292,6 +305,23 @@ def test_gated_linear(kernel_place, monkeypatch, gate):
     found = [y, gated.linear(*given[:2], "reglu", gate=gate), saved.arrays["product"], *gradients]
     for one, other in zip(found, [forward, forward, product, *exact, *exact], strict=True):
         assert np.abs(place.get(one).astype(np.float64) - other).max() <= 0.012 * np.abs(other).max()
+
+
+@pytest.mark.sampled(99, simulated=1)
+@pytest.mark.parametrize("tile, by_columns", [((256, 80, 1, 1, 1), False), ((128, 72, 2, 1, 1), True)], ids=str)
+def test_both_halves_of_transposed_tiles(kernel_place, monkeypatch, tile, by_columns):
+    """A warpgroup has 64 rows of each half; the last ones of a half do not exist, and the result has a rest."""
+    place = kernel_place
+    monkeypatch.setattr(launch, "TILES", (tile,))
+    x, w = normal((90, 72), "bfloat16", 1), normal((72, 400), "bfloat16", 2)
+    w_there = place.operand(w, order=(1, 0) if by_columns else (0, 1))
+    out = place.empty((90, 200), dtypes.dtype("bfloat16"))
+    found = gated.linear(place.put(x), w_there.view, "swiglu", out=out.view)
+    wanted = gated.forward(x.astype(np.float64) @ w.astype(np.float64), "swiglu")
+    assert np.abs(place.get(found).astype(np.float64) - wanted).max() <= 8e-3 * np.abs(wanted).max()
+    out.assert_written_only()
+    plan = list(product._plans.known.values())[-1]
+    assert f"tiles of {tile[0]} x {tile[1]}" in plan.info.algorithm and "transposed" in plan.info.algorithm
 
 
 @pytest.mark.slow

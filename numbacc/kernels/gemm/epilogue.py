@@ -25,9 +25,9 @@ def finish(spec: GemmSpec) -> tuple[Any, Any]:
     The columns of a tile after its last whole part, if any, are a narrower part, which has the next tensor map.
     """
     parts, WHOLE, REST = spec.parts, COLUMNS * spec.parts, spec.rest
-    begin_part, finish_part = _part(spec, TILES, parts)
-    begin_rest, finish_rest = _part(spec, REST // 8, 1) if REST else (begin_part, finish_part)
-    rest_of = _last(SUMS * parts, REST // 2)
+    begin_part, finish_part = _part(spec, TILES, parts, spec.own[1] // 2)
+    begin_rest, finish_rest = _part(spec, REST // 8, 1, REST // 2) if REST else (begin_part, finish_part)
+    rest_of = _last(spec.sums, spec.own[1] // 2, SUMS * parts)
 
     @inlined
     def begin(operands, pitches, top, left, end, n, thread):
@@ -58,26 +58,27 @@ def finish(spec: GemmSpec) -> tuple[Any, Any]:
     return begin, finish_rows
 
 
-def _last(first: int, count: int) -> Any:
-    """Return the function that returns `count` numbers of a fragment, from number `first` on."""
+def _last(sums: int, count: int, first: int) -> Any:
+    """Return the function that returns the numbers from `first` on of each of some fragments of `count` numbers."""
     space: dict[str, Any] = {}
-    items = "".join(f"sums[{k}], " for k in range(first, first + count))
+    items = "".join(f"sums[{count * half + k}], " for half in range(sums) for k in range(first, count))
     exec(f"def last(sums):\n    return ({items})\n", space)
     return inlined(space["last"])
 
 
-def _part(spec: GemmSpec, tiles: int, parts: int) -> tuple[Any, Any]:
+def _part(spec: GemmSpec, tiles: int, parts: int, count: int) -> tuple[Any, Any]:
     """Return the functions that load the operands of the first of some parts, and that finish one part.
 
     Args:
         tiles: 8-column tiles of a part.
         parts: the number of parts.
+        count: how many sums of each half a thread has.
     """
     sums = [f"sum{k}" for k in range(spec.sums)]
     arrays, numbers = [f"x{k}" for k in range(len(spec.operands))], [f"number{k}" for k in range(spec.numbers)]
     space: dict[str, Any] = {
         "fragment_part": fragment_part, "fragment_map": fragment_map, "fill_fragment": fill_fragment, "SUMS": 4 * tiles,
-        "HALF": spec.tile[1] // 2 // spec.sums,
+        "HALF": count,
     }  # fmt: skip
     place, at_once = "operands, pitches, row, column, rows, columns", loaded_at_once(spec)
     lines = [

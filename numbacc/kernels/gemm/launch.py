@@ -48,11 +48,13 @@ class Card(NamedTuple):
 TILES: tuple[Sequence[int], ...] = (
     (128, 256), (128, 256, 1, 2), (128, 192), (128, 192, 2), (128, 128, 2), (128, 128), (64, 256), (64, 128, 2),
     (64, 128), (64, 64), (128, 160, 1, 1, 1), (128, 200, 1, 1, 1), (128, 208, 1, 1, 1), (128, 240, 1, 1, 1),
+    (256, 136, 1, 1, 1), (256, 160, 1, 1, 1), (256, 176, 1, 1, 1),
 )  # fmt: skip
 #: Costs of transposed tiles on an H200, which stand for those on an H100, too.
 _TRANSPOSED: dict[Sequence[int], tuple[float, float, float]] = {
     (128, 160, 1, 1, 1): (0.468, 0.55, 6.1), (128, 200, 1, 1, 1): (0.503, 2.4, 6.4),
     (128, 208, 1, 1, 1): (0.569, 1.18, 6.5), (128, 240, 1, 1, 1): (0.654, 1.62, 5.6),
+    (256, 136, 1, 1, 1): (0.7, 3.0, 5.7), (256, 160, 1, 1, 1): (0.815, 3.2, 5.6), (256, 176, 1, 1, 1): (0.89, 3.7, 5.6),
 }  # fmt: skip
 #: Card -> tile -> microseconds of a stage, of the rest of each tile, and of a launch, if all multiprocessors work. From
 #: the times of 42 products of bfloat16 with relu(x + b)² on each card. Its power limits the speed of large products.
@@ -70,7 +72,7 @@ COSTS: dict[str, dict[Sequence[int], tuple[float, float, float]]] = {
         (64, 64): (0.24, 0.0, 6.6), **_TRANSPOSED,
     },
 }  # fmt: skip
-#: The most rows of a result for transposed tiles.
+#: The most rows of a result for transposed tiles with fewer than 256 rows.
 _MOST_TRANSPOSED = 2048
 #: Microseconds more for a tile of 128 x 256 if the epilogue calls `math` while no other warpgroup multiplies.
 _HEAVY = 2.0
@@ -197,10 +199,10 @@ def _order(flat: KernelProduct, alignments: Sequence[int], device: int, card: Ca
         sums=flat.sums, is_grouped=is_grouped, turns=turns, by_k=by_k, reduces=flat.reduces if any(reduces) else (),
         cluster=cluster, transposed=bool(transposed),
     )  # fmt: skip
-    depth = ROW // item
+    depth, below, beside = ROW // item, spec.below, flat.sums // spec.below
     maps = [
-        _map(flat.a, (count, m, k), a_down, tall, depth),
-        _map(flat.b, (count, n * flat.sums, k), b_down, wide // flat.sums // cluster, depth, COLUMNS // cluster),
+        _map(flat.a, (count, m * below, k), a_down, tall if below == 1 else ROWS, depth),
+        _map(flat.b, (count, n * beside, k), b_down, wide // beside // cluster, depth, COLUMNS // cluster),
     ]
     if transposed:  # whole parts, and the rest
         maps += [_map(outs[0], (count, n, m), False, high, COLUMNS) for high in (COLUMNS, spec.rest or COLUMNS)]
@@ -209,7 +211,7 @@ def _order(flat: KernelProduct, alignments: Sequence[int], device: int, card: Ca
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
     sizes: Any = AddressOf(flat.sizes) if has_sizes else 0
-    tiles = count * _up(m, tall * cluster) * _up(n * flat.sums, wide)
+    tiles = count * _up(m * below, tall * cluster) * _up(n * beside, wide)
     blocks = card.multiprocessors if is_grouped else cluster * min(card.multiprocessors // cluster, tiles)
     parameters: tuple[Any, ...] = (
         *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes,
@@ -343,7 +345,7 @@ def _microseconds(flat: KernelProduct, card: Card, tile: Tile) -> float:
         k = _up(k, count)
     elif flat.sizes >= 0:
         m = _up(m, count)
-    m, n = (n, m) if tile.transposed else (m, n * flat.sums)
+    m, n = (n * flat.sums, m) if tile.transposed else (m, n * flat.sums)
     tiles = count * _up(m, tile.tall * tile.cluster) * _up(n, tile.wide)
     rounds = _up(tiles, max(card.multiprocessors // tile.cluster, 1))
     if flat.is_heavy and tile.turns == 1:
@@ -364,17 +366,19 @@ def _fits(flat: KernelProduct, tile: Tile) -> bool:
 
     Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns. No groups
     have pairs of blocks. A warpgroup with 128 x 192 sums has registers for few words of operands, and not for groups.
-    Stores of transposed results are of one result of 16 bits, whose operands are rows or scalars. With many rows they
-    gain nothing.
+    Stores of transposed results are of one result of 16 bits, whose operands are rows, columns or scalars. With many
+    rows of the result, tiles with few rows gain nothing.
     """
+    operands = [*flat.factors, *([flat.c] if flat.c else []), *flat.operands]
     if tile.transposed:
-        plain = flat.sums == 1 and flat.sizes < 0 and not any(flat.reduces) and flat.c is None and len(flat.outs) == 1
-        few = flat.shape[-2] <= _MOST_TRANSPOSED
-        rows = not any(each.steps[-2] for each in (*flat.factors, *flat.operands))
+        plain = flat.sizes < 0 and not any(flat.reduces) and flat.c is None and len(flat.outs) == 1
+        whole = flat.sums == 1 or tile.turns > 1 or tile.tall > 2 * ROWS  # a warpgroup has sums of both halves
+        few = flat.shape[-2] <= _MOST_TRANSPOSED or tile.tall > 2 * ROWS
+        lines = not any(each.steps[-2] and each.steps[-1] for each in operands)
+        held = sum(4 * each.itemsize if each.steps[-2] else 2 for each in operands) <= 24 or tile.tall <= 2 * ROWS
         # wgmma is slow with odd multiples of 8 columns if columns of A are contiguous, the rows of its operand B.
         fast = tile.wide % 16 == 0 or flat.a.steps[-1] == flat.a.itemsize
-        return plain and few and rows and fast and flat.outs[0].itemsize == 2
-    operands = [*flat.factors, *([flat.c] if flat.c else []), *flat.operands]
+        return plain and whole and few and lines and held and fast and flat.outs[0].itemsize == 2
     # A thread has 16 columns of a part, in one row of an operand or in two.
     words = sum(4 * each.itemsize * (2 if each.steps[-2] else 1) if each.steps[-1] else 2 for each in operands)
     few = words <= 12 and flat.sizes < 0

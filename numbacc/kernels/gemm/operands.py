@@ -56,7 +56,7 @@ def loaded_at_once(spec: GemmSpec) -> set[int]:
     if spec.halves * spec.tile[1] > 256:  # the sums take most registers
         return found
     for number, (kind, dtype) in enumerate(spec.operands):
-        own = spec.tile[1] // spec.sums // 8 * max(FORMATS[dtype][0] // 4, 1)
+        own = spec.own[1] // 8 * max(FORMATS[dtype][0] // 4, 1)
         if kind == "row" and words + own <= WORDS:
             found.add(number)
             words += own

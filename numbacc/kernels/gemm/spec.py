@@ -55,7 +55,8 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
         numbers: how many numbers the kernel takes: alpha, beta if there is a C, then the epilogue's.
         factors: how many operands are scales of the sums.
         has_c: whether beta C is added.
-        sums: 2 if the tile has columns of both halves of the product, which the epilogue combines.
+        sums: 2 if the tile has columns of both halves of the product, which the epilogue combines. If it is transposed,
+            it has rows of both: 64 of the first half, then 64 of the second.
         is_grouped: whether rows of A belong to groups with their own matrices B, whose sizes are in memory.
         turns: 2 if two warpgroups compute a tile each: one multiplies while the other applies the epilogue. 1 if all
             compute the same tile, 64 rows each.
@@ -95,7 +96,7 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
     @property
     def halves(self) -> int:
         """How many times 64 rows a warpgroup multiplies."""
-        return self.tile[0] // ROWS if self.turns > 1 else 1
+        return self.tile[0] // ROWS if self.turns > 1 else max(self.tile[0] // (2 * ROWS), 1)
 
     @property
     def groups(self) -> int:
@@ -108,14 +109,24 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
         return max(round(math.sqrt(MULTIPROCESSORS * self.tile[1] / self.tile[0]) / self.cluster), 1)
 
     @property
+    def below(self) -> int:
+        """2 if the second half of the sums lies below the first, in a transposed product. Else 1."""
+        return self.sums if self.transposed else 1
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """Rows and columns of the results of a tile."""
+        return self.tile[0] // self.below, self.tile[1] * self.below // self.sums
+
+    @property
     def parts(self) -> int:
         """How many times 64 columns of results a warpgroup has."""
-        return self.tile[1] // COLUMNS // self.sums
+        return self.own[1] // COLUMNS
 
     @property
     def rest(self) -> int:
         """Columns of results after these, if they are stored transposed: a multiple of 8."""
-        return self.tile[1] // self.sums % COLUMNS
+        return self.own[1] % COLUMNS
 
     @property
     def loaded(self) -> int:
@@ -134,8 +145,13 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
 
     @property
     def staging_bytes(self) -> int:
-        """Bytes of results on their way to memory: two parts for each warpgroup."""
-        return 2 * PART * self.groups * any(is_mapped for _, is_mapped in self.outs)
+        """Bytes of results on their way to memory: one or two parts for each warpgroup."""
+        return self.slots * PART * self.groups * any(is_mapped for _, is_mapped in self.outs)
+
+    @property
+    def slots(self) -> int:
+        """How many parts of results a warpgroup has in shared memory: one if that makes room for a stage."""
+        return 1 if self.transposed and self.tile[0] > 2 * ROWS else 2
 
     @property
     def stages(self) -> int:

@@ -21,23 +21,26 @@ def depth_of(spec: GemmSpec) -> int:
 
 
 def loading(spec: GemmSpec) -> Any:
-    """Return load(at, done, map_a, map_b, top, left, along, n, ...), which lets the copy engine fill a stage.
+    """Return load(at, done, map_a, map_b, top, left, along, m, n, ...), which lets the engine fill a stage.
 
     B arrives in bricks: of 64 columns if its rows are contiguous, else of all columns of a half. Each block of a
     cluster loads a part of every brick, for all its blocks.
     """
     TALL, WIDE, STAGE, A_DOWN, B_DOWN = spec.tile[0], spec.loaded, spec.stage_bytes, spec.a_down, spec.b_down
     CLUSTER = spec.cluster
-    BRICKS = WIDE // COLUMNS if B_DOWN else spec.sums
-    IN_HALF, BRICK_BYTES, BRICK_WIDE = BRICKS // spec.sums, ROW * WIDE // BRICKS, WIDE // BRICKS
+    BELOW, BESIDE = spec.below, spec.sums // spec.below
+    BRICKS = WIDE // COLUMNS if B_DOWN else BESIDE
+    IN_HALF, BRICK_BYTES, BRICK_WIDE = BRICKS // BESIDE, ROW * WIDE // BRICKS, WIDE // BRICKS
     PART_BYTES, PART_WIDE, PART_DEPTH = BRICK_BYTES // CLUSTER, BRICK_WIDE // CLUSTER, depth_of(spec) // CLUSTER
 
     @inlined
-    def load(at, done, map_a, map_b, top, left, along, n, layer_a, layer_b, rank):
+    def load(at, done, map_a, map_b, top, left, along, m, n, layer_a, layer_b, rank):
         device.mbarrier_arrive_expect_tx(done, STAGE)
-        if A_DOWN:
+        if A_DOWN or BELOW == 2:
             for brick in range(TALL // ROWS):
-                device.tma_load(at + brick * PART, map_a, (top + ROWS * brick, along, layer_a), done)
+                line = top + brick // BELOW * ROWS + brick % BELOW * m
+                place = (line, along, layer_a) if A_DOWN else (along, line, layer_a)
+                device.tma_load(at + brick * PART, map_a, place, done)
         else:
             device.tma_load(at, map_a, (along, top, layer_a), done)
         for brick in range(BRICKS):
@@ -91,11 +94,13 @@ def multiplying(spec: GemmSpec) -> tuple[Any, ...]:
     """Return factors(shared, share), zeros(), multiplied(sums, a, b) and waited(sums).
 
     Sums are one or two fragments of 64 rows each. `factors` makes the descriptors of A and B in the first stage.
-    `multiplied` begins the products of a stage and waits for those of the stage before. `waited` waits for all.
+    `multiplied` begins the products of a stage and waits for those of the stage before. `waited` waits for all, and
+    returns the sums of each 64 rows of results.
     """
     A_DOWN, B_DOWN, multiply, SUMS = int(spec.a_down), int(spec.b_down), _PRODUCTS[spec.dtype], spec.tile[1] // 2
     # Steps along K, and from the first 64 rows of A to the next, are in units of 16 bytes.
     A_STEP, B_STEP, LOWER, A_BYTES = 128 if A_DOWN else 2, 128 if B_DOWN else 2, PART // 16, ROW * spec.tile[0]
+    OWN, BOTH = PART * spec.halves, spec.below == 2
     A_MATRIX = device.wgmma_descriptor(128, 16, 1024)
     B_MATRIX = device.wgmma_descriptor(128, PART if B_DOWN else 16, 1024)
 
@@ -107,7 +112,7 @@ def multiplying(spec: GemmSpec) -> tuple[Any, ...]:
     def factors(shared, share):
         # The addresses of a cluster's second block are too large for a descriptor: their higher bits are left out.
         first = shared & 0x3FFFF
-        return A_MATRIX + ((first + share * PART) >> 4), B_MATRIX + ((first + A_BYTES) >> 4)
+        return A_MATRIX + ((first + share * OWN) >> 4), B_MATRIX + ((first + A_BYTES) >> 4)
 
     if spec.halves == 1:
 
@@ -136,6 +141,9 @@ def multiplying(spec: GemmSpec) -> tuple[Any, ...]:
 
         @inlined
         def waited(sums):
-            return device.wgmma_wait_group(sums[0], 0), device.wgmma_wait_group(sums[1], 0)
+            upper, lower = device.wgmma_wait_group(sums[0], 0), device.wgmma_wait_group(sums[1], 0)
+            if BOTH:
+                return (upper + lower,)
+            return upper, lower
 
     return factors, zeros, multiplied, waited

@@ -24,7 +24,7 @@ def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
     Kernels ask them what to compute; the tiles of a cluster of two blocks count as one. The sizes of groups are in
     shared memory, and all their rows follow each other.
     """
-    TALL, WIDE, THREADS = spec.tile[0] * spec.cluster, spec.tile[1] // spec.sums, spec.threads
+    TALL, WIDE, THREADS = spec.own[0] * spec.cluster, spec.own[1], spec.threads
     BAND = spec.band  # rows of tiles that blocks compute together, so that they find columns of B in the L2 cache
     GROUPED, BY_K = spec.is_grouped, spec.by_k
 

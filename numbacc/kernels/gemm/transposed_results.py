@@ -24,7 +24,8 @@ def store_transposed(spec: GemmSpec, dtype: str, tiles: int) -> Any:
     Columns of the part are rows of 128 bytes in shared memory, 16 of them for each `stmatrix`: zeros follow an odd
     number of 8-column tiles.
     """
-    pack, ALTERNATES, STEP = FORMATS[dtype][2], (spec.parts + (spec.rest > 0)) % 2 == 0, 16 * ROW
+    pack, STEP, LAST = FORMATS[dtype][2], 16 * ROW, spec.slots - 1
+    ALTERNATES = LAST and (spec.parts + (spec.rest > 0)) * spec.halves % 2 == 0
 
     if tiles % 2:
         space: dict[str, Any] = {"none": np.uint32(0)}
@@ -43,9 +44,9 @@ def store_transposed(spec: GemmSpec, dtype: str, tiles: int) -> Any:
         group, is_whole, earlier,
     ):  # fmt: skip
         place = earlier + k
-        slot = (place & 1) * PART
+        slot = (place & LAST) * PART
         if thread == 0:
-            if ALTERNATES or place > 0:
+            if ALTERNATES or (LAST and place > 0):
                 cp_async_bulk_wait_group_read(1)
             else:
                 cp_async_bulk_wait_group_read(0)

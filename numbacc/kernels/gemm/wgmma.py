@@ -33,10 +33,10 @@ def make(spec: GemmSpec) -> Any:
     """Return the kernel."""
     STAGES, STAGE, DEPTH, WARPGROUPS = spec.stages, spec.stage_bytes, depth_of(spec), spec.groups
     RESULTS, BARRIERS = STAGES * STAGE, STAGES * STAGE + spec.staging_bytes
-    GROUPED, BY_K, PARTS, HALVES = spec.is_grouped, spec.by_k, spec.parts, spec.halves
-    OUT_WIDE, TOGETHER, TURNS, SKIPPED = spec.tile[1] // spec.sums, WARPGROUPS // spec.turns, spec.turns, spec.turns - 1
-    CLUSTER, TALL, TRANSPOSED, release = spec.cluster, spec.tile[0], spec.transposed, releasing(spec.cluster)
-    FEW, MANY = 40, 232 if WARPGROUPS == 2 else 240
+    GROUPED, BY_K, PARTS, HALVES = spec.is_grouped, spec.by_k, spec.parts + (spec.rest > 0), spec.halves // spec.below
+    (TALL, WIDE), TOGETHER, TURNS, SKIPPED = spec.own, WARPGROUPS // spec.turns, spec.turns, spec.turns - 1
+    CLUSTER, TRANSPOSED, release = spec.cluster, spec.transposed, releasing(spec.cluster)
+    SLOTS, FEW, MANY = spec.slots, 40, 232 if WARPGROUPS == 2 else 240
     keep, find, span, locate = tiles_of(spec)
     load, clear, (factors, zeros, multiplied, waited) = loading(spec), clearing(spec), multiplying(spec)
     begin, finish_rows = finish(spec)
@@ -60,7 +60,7 @@ def make(spec: GemmSpec) -> Any:
             device.cluster_sync()
         else:
             cuda.syncthreads()
-        across, depth = (n + OUT_WIDE - 1) // OUT_WIDE, (k + DEPTH - 1) // DEPTH
+        across, depth = (n + WIDE - 1) // WIDE, (k + DEPTH - 1) // DEPTH
         # Each warpgroup that multiplies skips the tiles of the other turn, and their stages.
         turn, share = (group // TOGETHER, group % TOGETHER) if group < WARPGROUPS else (0, 0)
         stage, phase = turn * depth % STAGES, turn * depth // STAGES & 1
@@ -75,7 +75,7 @@ def make(spec: GemmSpec) -> Any:
                     at, done, along = shared + stage * STAGE, full + 8 * stage, begin_k + DEPTH * step
                     device.mbarrier_wait_parity(empty + 8 * stage, phase ^ 1)
                     line, layers = start + top + TALL * rank, (matrix * a_batches, matrix * b_batches)
-                    load(at, done, map_a, map_b, line, left, along, n, *layers, rank)
+                    load(at, done, map_a, map_b, line, left, along, m, n, *layers, rank)
                     phase ^= stage == STAGES - 1
                     stage = 0 if stage == STAGES - 1 else stage + 1
                 tile += cuda.gridDim.x // CLUSTER
@@ -83,7 +83,7 @@ def make(spec: GemmSpec) -> Any:
         else:
             device.setmaxnreg_inc(MANY)
             a, b = factors(shared, share)
-            staging = shared + RESULTS + group * 2 * PART
+            staging = shared + RESULTS + group * SLOTS * PART
             # Where this thread's row of an 8 x 8 matrix goes in a part of a result, swizzled.
             line, chunk = 16 * (thread >> 5) + (lane & 15), lane >> 4
             if TRANSPOSED:
@@ -94,7 +94,7 @@ def make(spec: GemmSpec) -> Any:
             top, left = locate(tile - place[1], span(place, m, k)[1], across)
             while place[0] < count:
                 matrix, (start, rows, _, length) = place[0], span(place, m, k)
-                end, top = min(start + rows, m), start + top + TALL * rank + ROWS * share
+                end, top = min(start + rows, m), start + top + TALL * rank + ROWS * HALVES * share
                 starts, targets = operands_at(operands, batches, matrix), outs_at(outs, out_batches, matrix)
                 layer = nothing if GROUPED else matrix
                 more = (
@@ -121,12 +121,12 @@ def make(spec: GemmSpec) -> Any:
                 tile += TURNS * (cuda.gridDim.x // CLUSTER)
                 place = find(tile, place, m, across, count, sizes)
                 next_top, next_left = locate(tile - place[1], span(place, m, k)[1], across)
-                sums = waited(sums)
+                results = waited(sums)
                 release(empty + 8 * before, before >= 0, thread)
-                finish_rows(sums[0], words, top, 0, *more)
+                finish_rows(results[0], words, top, 0, *more)
                 if HALVES == 2:
                     words = begin(starts, pitches, top + ROWS, left, end, n, thread)
-                    finish_rows(sums[-1], words, top + ROWS, PARTS, *more)
+                    finish_rows(results[-1], words, top + ROWS, PARTS, *more)
                 top, left = next_top, next_left
                 stage += SKIPPED * depth
                 phase, stage = phase ^ (stage // STAGES & 1), stage % STAGES
