@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -21,8 +22,6 @@ _HOPELESS, _FIRST_USE_MS = 3.0, 20.0
 #: A work must be this much faster than the first to replace it, as a fraction and in milliseconds. This exceeds the
 #: difference between two measurements of the same work.
 _GAIN, _GAIN_MS = 0.015, 0.0004
-#: In the first rounds, which are few, it may be slower than the first by this fraction, and by milliseconds.
-_SLACK, _SLACK_MS = 0.005, 0.0004
 
 Launch = Callable[[], None]
 Work = TypeVar("Work", bound=Hashable)
@@ -31,9 +30,9 @@ Work = TypeVar("Work", bound=Hashable)
 def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int) -> Work:
     """Return the fastest work; `first` if none is clearly faster, or none can be queued. This waits for the GPU.
 
-    The last rounds heat the GPU until its power limits its clocks, which changes the order of works that need more
-    power and fewer cycles, or the other way round. In real use, clocks are between those of the first and last rounds.
-    So a work replaces `first` only if it is faster in the last rounds and not slower in the first ones.
+    During the last rounds power limits the GPU's clocks, which can change the order: a work may need more cycles, but
+    less power. In real use, clocks are between those of the first and last rounds. So the geometric mean of both times
+    counts.
 
     Args:
         works: name -> function that queues the work on `stream`.
@@ -54,13 +53,10 @@ def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int)
     rounds = _rounds(_FIRST_ROUNDS, [tried[work] for work in usable])
     early = _measure(usable, rounds, flush, device, stream)
     best = sorted(early, key=early.__getitem__)[:_FINALISTS]
-    if first in early:
-        most = early[first] + max(_SLACK * early[first], _SLACK_MS)
-        best = [first, *[work for work in best if work != first and early[work] <= most]]
-    if best == [first]:
-        return first
-    rounds = _rounds(_LAST_ROUNDS, [early[work] for work in best])
-    times = _measure({work: usable[work] for work in best}, rounds, flush, device, stream)
+    finalists = {work: usable[work] for work in {first: None, **dict.fromkeys(best)} if work in usable}
+    rounds = _rounds(_LAST_ROUNDS, [early[work] for work in finalists])
+    late = _measure(finalists, rounds, flush, device, stream)
+    times = {work: math.sqrt(early[work] * late[work]) for work in finalists}
     winner = min(times, key=times.__getitem__)
     if first in times and times[first] - times[winner] < max(_GAIN * times[first], _GAIN_MS):
         return first

@@ -54,7 +54,8 @@ TILES: tuple[Sequence[int], ...] = (
 _TRANSPOSED: dict[Sequence[int], tuple[float, float, float]] = {
     (128, 160, 1, 1, 1): (0.468, 0.55, 6.1), (128, 200, 1, 1, 1): (0.503, 2.4, 6.4),
     (128, 208, 1, 1, 1): (0.569, 1.18, 6.5), (128, 240, 1, 1, 1): (0.654, 1.62, 5.6),
-    (256, 136, 1, 1, 1): (0.7, 3.0, 5.7), (256, 160, 1, 1, 1): (0.815, 3.2, 5.6), (256, 176, 1, 1, 1): (0.89, 3.7, 5.6),
+    (256, 136, 1, 1, 1): (0.7, 3.0, 5.7), (256, 160, 1, 1, 1): (0.815, 3.2, 5.6),
+    (256, 176, 1, 1, 1): (0.905, 3.7, 5.6),
 }  # fmt: skip
 #: Card -> tile -> microseconds of a stage, of the rest of each tile, and of a launch, if all multiprocessors work. From
 #: the times of 42 products of bfloat16 with relu(x + b)² on each card. Its power limits the speed of large products.
@@ -211,11 +212,13 @@ def _order(flat: KernelProduct, alignments: Sequence[int], device: int, card: Ca
     maps += [maps[0]] * (2 + MAPS - len(maps))
     arrays = (*flat.factors, *([flat.c] if flat.c else []), *flat.operands)
     sizes: Any = AddressOf(flat.sizes) if has_sizes else 0
-    tiles = count * _up(m * below, tall * cluster) * _up(n * beside, wide)
+    high = _up(m * below, tall * cluster)
+    tiles = count * high * _up(n * beside, wide)
+    band = _up(high, _up(high, spec.band)) if not has_sizes else spec.band  # bands of equal height
     blocks = card.multiprocessors if is_grouped else cluster * min(card.multiprocessors // cluster, tiles)
     parameters: tuple[Any, ...] = (
         *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes,
-        m, n, k, count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0),
+        m, n, k, count, int(flat.a.steps[0] != 0), int(flat.b.steps[0] != 0), band,
     )  # fmt: skip
     grid, block = (blocks, 1, 1), (spec.threads, 1, 1)
     return TensorOrder(spec, device, grid, block, (cluster, 1, 1), spec.shared_bytes, parameters)

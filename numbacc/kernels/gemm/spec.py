@@ -88,10 +88,10 @@ class GemmSpec(_GemmFields, WarpgroupSpec):
 
     @property
     def parameters(self) -> list[tuple[str, Any]]:
-        """Maps; addresses and steps of operands and results; numbers, sizes of groups, lengths."""
+        """Maps; addresses and steps of operands and results; numbers, sizes of groups, lengths, rows of a band."""
         operands, outs = [("int64", len(self.operands) or 1)] * 3, [("int64", len(self.outs))] * 3
         numbers = ("float32", self.numbers)
-        return [*[("tensor_map", None)] * (2 + MAPS), *operands, numbers, *outs, *[("int64", None)] * 7]
+        return [*[("tensor_map", None)] * (2 + MAPS), *operands, numbers, *outs, *[("int64", None)] * 8]
 
     @property
     def halves(self) -> int:

@@ -25,7 +25,6 @@ def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
     shared memory, and all their rows follow each other.
     """
     TALL, WIDE, THREADS = spec.own[0] * spec.cluster, spec.own[1], spec.threads
-    BAND = spec.band  # rows of tiles that blocks compute together, so that they find columns of B in the L2 cache
     GROUPED, BY_K = spec.is_grouped, spec.by_k
 
     @inlined
@@ -69,11 +68,14 @@ def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
         return (nothing, m, start, rows) if BY_K else (start, rows, nothing, k)
 
     @inlined
-    def locate(tile, rows, across):
-        """Return the first row and column of a tile of a matrix."""
-        band, within = divided(tile, BAND * across)
-        high = max(min(BAND, (rows + TALL - 1) // TALL - BAND * band), 1)  # 1 after the last tile
+    def locate(tile, rows, across, band):
+        """Return the first row and column of a tile of a matrix.
+
+        Blocks compute `band` rows of tiles together, so that they find columns of B in the L2 cache.
+        """
+        above, within = divided(tile, band * across)
+        high = max(min(band, (rows + TALL - 1) // TALL - band * above), 1)  # 1 after the last tile
         column, row = divided(within, high)
-        return (BAND * band + row) * TALL, column * WIDE
+        return (band * above + row) * TALL, column * WIDE
 
     return keep, find, span, locate

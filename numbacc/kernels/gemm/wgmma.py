@@ -44,7 +44,7 @@ def make(spec: GemmSpec) -> Any:
 
     def kernel(
         map_a, map_b, map_0, map_1, map_2, operands, pitches, batches, numbers, outs, out_pitches, out_batches,
-        sizes, m, n, k, count, a_batches, b_batches,
+        sizes, m, n, k, count, a_batches, b_batches, band,
     ):  # fmt: skip
         group, thread, lane = device.warp_uniform(cuda.threadIdx.x >> 7), cuda.threadIdx.x & 127, cuda.threadIdx.x & 31
         shared = device.dynamic_shared()
@@ -70,7 +70,7 @@ def make(spec: GemmSpec) -> Any:
             device.setmaxnreg_dec(FEW)
             while thread == 0 and place[0] < count:
                 matrix, (start, rows, begin_k, length) = place[0], span(place, m, k)
-                top, left = locate(tile - place[1], rows, across)
+                top, left = locate(tile - place[1], rows, across, band)
                 for step in range((length + DEPTH - 1) // DEPTH):
                     at, done, along = shared + stage * STAGE, full + 8 * stage, begin_k + DEPTH * step
                     device.mbarrier_wait_parity(empty + 8 * stage, phase ^ 1)
@@ -91,7 +91,7 @@ def make(spec: GemmSpec) -> Any:
             at = staging + ROW * line + ((chunk ^ (lane & 7)) << 4)
             if TURNS > 1 and turn == 1:
                 device.bar_arrive(ORDER, 256)  # turn 0 begins
-            top, left = locate(tile - place[1], span(place, m, k)[1], across)
+            top, left = locate(tile - place[1], span(place, m, k)[1], across, band)
             while place[0] < count:
                 matrix, (start, rows, _, length) = place[0], span(place, m, k)
                 end, top = min(start + rows, m), start + top + TALL * rank + ROWS * HALVES * share
@@ -120,7 +120,7 @@ def make(spec: GemmSpec) -> Any:
                 # The next tile is found while the last products are computed.
                 tile += TURNS * (cuda.gridDim.x // CLUSTER)
                 place = find(tile, place, m, across, count, sizes)
-                next_top, next_left = locate(tile - place[1], span(place, m, k)[1], across)
+                next_top, next_left = locate(tile - place[1], span(place, m, k)[1], across, band)
                 results = waited(sums)
                 release(empty + 8 * before, before >= 0, thread)
                 finish_rows(results[0], words, top, 0, *more)
