@@ -198,6 +198,8 @@ def test_the_choice_of_tiles_and_of_the_library(monkeypatch):
     card = launch.Card(132)
     row, column = launch.MatrixView(3, "bfloat16", 2, (0, 2)), launch.MatrixView(4, "float32", 4, (4, 0))
     whole = row._replace(steps=(1024, 2))
+    long = launch.tiles_for(product(16384, 4096, 11008), card._replace(name="H200"))[0]
+    assert long.turns == 2  # alternating warpgroups need less power
     best = {shape: launch.tiles_for(product(*shape), card)[0] for shape in ((4096, 4096, 4096), (8192, 8192, 512))}
     assert best[4096, 4096, 4096][:4] == (128, 256, 1, 1) and best[8192, 8192, 512][:3] == (128, 192, 2)
     for operands, fits in (((row, column), True), ((row, row), False), ((whole,), False)):

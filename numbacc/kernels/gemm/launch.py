@@ -73,10 +73,13 @@ COSTS: dict[str, dict[Sequence[int], tuple[float, float, float]]] = {
         (64, 64): (0.24, 0.0, 6.6), **_TRANSPOSED,
     },
 }  # fmt: skip
-#: The most rows of a result for transposed tiles with fewer than 256 rows.
+#: The most rows of a result for transposed tiles.
 _MOST_TRANSPOSED = 2048
 #: Microseconds more for a tile of 128 x 256 if the epilogue calls `math` while no other warpgroup multiplies.
 _HEAVY = 2.0
+#: Products that take more microseconds are limited by the GPU's power: there tiles cost so much more if their warpgroups
+#: do not alternate, as measured on both cards.
+_LONG, _POWER = 1000.0, 1.03
 #: The library's product in float32 and an elementwise kernel, for at most so many rows: microseconds of a call, of 1e9
 #: multiplications, of 1e6 results, and of 1e6 elements of the matrices.
 _MOST_ROWS = 1024
@@ -214,7 +217,7 @@ def _order(flat: KernelProduct, alignments: Sequence[int], device: int, card: Ca
     sizes: Any = AddressOf(flat.sizes) if has_sizes else 0
     high = _up(m * below, tall * cluster)
     tiles = count * high * _up(n * beside, wide)
-    band = _up(high, _up(high, spec.band)) if not has_sizes else spec.band  # bands of equal height
+    band = _up(high, _up(high, spec.band))  # bands of equal height
     blocks = card.multiprocessors if is_grouped else cluster * min(card.multiprocessors // cluster, tiles)
     parameters: tuple[Any, ...] = (
         *maps, *_places(arrays), [Scalar(number) for number in range(spec.numbers)], *_places(flat.outs), sizes,
@@ -353,7 +356,8 @@ def _microseconds(flat: KernelProduct, card: Card, tile: Tile) -> float:
     rounds = _up(tiles, max(card.multiprocessors // tile.cluster, 1))
     if flat.is_heavy and tile.turns == 1:
         rest += _HEAVY * tile.tall * tile.wide / (128 * 256 * flat.sums)
-    return rounds * (_up(k * flat.a.itemsize, ROW) * stage + rest) + launch
+    time = rounds * (_up(k * flat.a.itemsize, ROW) * stage + rest) + launch
+    return time * _POWER if time > _LONG and tile.turns == 1 else time
 
 
 def _tiles(flat: KernelProduct, card: Card) -> list[Tile]:
@@ -370,13 +374,13 @@ def _fits(flat: KernelProduct, tile: Tile) -> bool:
     Two halves need 128 columns. Groups that divide K have different numbers of stages, so they take no turns. No groups
     have pairs of blocks. A warpgroup with 128 x 192 sums has registers for few words of operands, and not for groups.
     Stores of transposed results are of one result of 16 bits, whose operands are rows, columns or scalars. With many
-    rows of the result, tiles with few rows gain nothing.
+    rows they gain nothing.
     """
     operands = [*flat.factors, *([flat.c] if flat.c else []), *flat.operands]
     if tile.transposed:
         plain = flat.sizes < 0 and not any(flat.reduces) and flat.c is None and len(flat.outs) == 1
         whole = flat.sums == 1 or tile.turns > 1 or tile.tall > 2 * ROWS  # a warpgroup has sums of both halves
-        few = flat.shape[-2] <= _MOST_TRANSPOSED or tile.tall > 2 * ROWS
+        few = flat.shape[-2] <= _MOST_TRANSPOSED
         lines = not any(each.steps[-2] and each.steps[-1] for each in operands)
         held = sum(4 * each.itemsize if each.steps[-2] else 2 for each in operands) <= 24 or tile.tall <= 2 * ROWS
         # wgmma is slow with odd multiples of 8 columns if columns of A are contiguous, the rows of its operand B.

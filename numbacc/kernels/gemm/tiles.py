@@ -25,7 +25,7 @@ def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
     shared memory, and all their rows follow each other.
     """
     TALL, WIDE, THREADS = spec.own[0] * spec.cluster, spec.own[1], spec.threads
-    GROUPED, BY_K = spec.is_grouped, spec.by_k
+    GROUPED, BY_K, BAND = spec.is_grouped, spec.by_k, spec.band
 
     @inlined
     def keep(sizes, shared, count, thread):
@@ -71,8 +71,11 @@ def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
     def locate(tile, rows, across, band):
         """Return the first row and column of a tile of a matrix.
 
-        Blocks compute `band` rows of tiles together, so that they find columns of B in the L2 cache.
+        Blocks compute `band` rows of tiles together, so that they find columns of B in the L2 cache. With groups, a
+        constant is as good, and saves registers.
         """
+        if GROUPED or BY_K:
+            band = BAND
         above, within = divided(tile, band * across)
         high = max(min(band, (rows + TALL - 1) // TALL - band * above), 1)  # 1 after the last tile
         column, row = divided(within, high)
