@@ -31,8 +31,7 @@ def fastest(works: Mapping[Work, Launch], first: Work, device: int, stream: int)
     """Return the fastest work; `first` if none is clearly faster, or none can be queued. This waits for the GPU.
 
     During the last rounds power limits the GPU's clocks, which can change the order: a work may need more cycles, but
-    less power. In real use, clocks are between those of the first and last rounds. So the geometric mean of both times
-    counts.
+    less power. In real use, the clocks are in between. So the geometric mean of both times counts.
 
     Args:
         works: name -> function that queues the work on `stream`.

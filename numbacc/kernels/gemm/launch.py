@@ -77,7 +77,7 @@ COSTS: dict[str, dict[Sequence[int], tuple[float, float, float]]] = {
 _MOST_TRANSPOSED = 2048
 #: Microseconds more for a tile of 128 x 256 if the epilogue calls `math` while no other warpgroup multiplies.
 _HEAVY = 2.0
-#: Products that take more microseconds are limited by the GPU's power: there tiles cost so much more if their warpgroups
+#: The power of the GPU limits products that take more microseconds. There tiles cost so much more if their warpgroups
 #: do not alternate, as measured on both cards.
 _LONG, _POWER = 1000.0, 1.03
 #: The library's product in float32 and an elementwise kernel, for at most so many rows: microseconds of a call, of 1e9
