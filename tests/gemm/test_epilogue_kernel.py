@@ -330,7 +330,8 @@ def test_both_halves_of_transposed_tiles(kernel_place, monkeypatch, tile, by_col
 def test_machine_code():
     """Four products in a row, one wait in the loop and one after it, no local memory, and no warning of the assembler.
 
-    It would say that wgmma instructions wait for each other, or that registers are not moved.
+    A warning would say that wgmma instructions wait for each other, or that registers are not moved. A warpgroup with
+    128 rows has two of each.
     """
     if numbacc.base.dispatch.simulated():
         skip("not simulated")
@@ -341,7 +342,7 @@ def test_machine_code():
         return 0.5 * (x + b) * (1 + math.erf((x + b) * math.sqrt(0.5)))
 
     formula = python_epilogue(gelu).formula((True,))
-    cases = ((128, 256), "row", 1, 2), ((64, 256), "whole", 2, 1), ((128, 200), "column", 1, 1)
+    cases = ((128, 256), "row", 1, 2), ((64, 256), "whole", 2, 1), ((256, 136), "column", 1, 1)
     for tile, operand, turns, cluster in cases:
         spec = GemmSpec(
             dtype="bfloat16", a_down=operand == "column", b_down=operand != "column", tile=tile, formula=formula,
@@ -353,8 +354,9 @@ def test_machine_code():
             _, code = loader.compile_cubin(spec, (9, 0))
             ptx, _ = loader.ptx_of(spec, (9, 0))
         assert code.startswith(b"\x7fELF")
-        assert ptx.count("wgmma.mma_async") == 4 and ptx.count("wgmma.wait_group") == 2 and "__local_depot" not in ptx
-        assert ptx.count("cp.async.bulk.tensor.3d.global") == 4  # a store for 64 columns
+        rows, stores = spec.halves, spec.parts + (spec.rest > 0)  # a store for 64 columns
+        assert ptx.count("wgmma.mma_async") == 4 * rows and ptx.count("wgmma.wait_group") == 2 * rows
+        assert ptx.count("cp.async.bulk.tensor.3d.global") == stores * rows and "__local_depot" not in ptx
         assert "arrive.release.cluster.shared" not in ptx  # a fence of the whole GPU for each stage
 
 
