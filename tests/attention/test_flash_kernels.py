@@ -418,6 +418,7 @@ def plain(dim, **options):
 
 
 @COMPILED
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dim", [64, 128, 256])
 def test_machine_code_of_forward(dim):
     """Products are not serialized, and no sums are spilled."""
@@ -459,6 +460,7 @@ def test_machine_code_of_wide_backward():
 
 
 @COMPILED
+@pytest.mark.slow
 def test_machine_code_of_score_functions():
     """Products are not serialized with any score function: that would be a warning, which is an error here."""
     views = tuple(flash.Elements(number, "float32", (0, 4, 4 * number, 4)) for number in range(2))
