@@ -25,6 +25,7 @@ from ..base.layout import round_up
 from ..kernels.attention.spec import JOINED
 from ..libraries.cudnn_graph import ALIGNED, CudnnGraph, Wants, packed
 from ..runtime.steps import ABSENT, CompiledStep, Step, Steps, compiled_steps
+from . import versions
 from .fused import Drawn, Form, Sketch, dense, forward
 from .fusing import Fused
 from .geometry import ordered
@@ -228,6 +229,7 @@ class Split(Fused):
             arrays=(*((name, form) for name, (form, _, _) in forms.items()), *lengths),
             scale=abs(problem.scale) if self._sign else 1.0,
             dropout=problem.options.dropout,
+            clamps=versions.clamps_biased_scores(self.stage.device),
         )
         sizes = [self._arrays[name].lies.itemsize for name in forms]
         runs = [
