@@ -29,7 +29,7 @@ from ..runtime.launch_order import AddressOf
 from .masks import band_of
 from .problem import AttentionProblem
 from .score_functions import FusedScore, ScoreFunction, Scoring, band_function, depends_on, named_mask
-from .staging import Array, Constants, Stage, Unchecked, WithConstants, packed, unpacked
+from .staging import Array, Constants, Stage, Unchecked, packed, unpacked
 
 #: True lets the simulator run the kernels, too. That takes seconds for a few tiles.
 simulates_kernels = False
@@ -260,7 +260,7 @@ class Flash:
 
     def _launched(self, order: Any, arrays: Sequence[Array], keep: Any = None) -> None:
         launcher = tensor_launcher_class()(order)
-        self._stage.add(Unchecked(launcher) if keep is None else WithConstants(launcher, keep), *arrays)
+        self._stage.add(Unchecked(launcher) if keep is None else _WithLists(launcher, keep), *arrays)
 
     def _forward(self) -> None:
         device = self._stage.device
@@ -308,6 +308,21 @@ def _constant_lists(
 
     made = Constants(4 * (words + rows + count), device, write)
     return made, blocks(made.address)
+
+
+class _WithLists(Unchecked):
+    """A launch that reads constant lists, which must live until it has finished."""
+
+    def __init__(self, inner: Any, lists: Constants):
+        super().__init__(inner)
+        self._lists = lists
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """Launch the inner executable, and note that it reads the lists. A graph keeps this executable."""
+        status = super().launch_unchecked(stream, scratch, addresses, ())
+        if not runtime().is_capturing(stream):
+            runtime().note(stream, self._lists.device, (self._lists,), ())
+        return status
 
 
 def build(stage: Stage) -> str:

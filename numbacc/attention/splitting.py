@@ -14,6 +14,7 @@ Source of the formula: "Flash-Decoding" (Dao, Haziza, Massa, Sizov 2023).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ from .fused import Drawn, Form, Sketch, dense, forward
 from .fusing import Fused
 from .geometry import ordered
 from .problem import AttentionProblem
-from .staging import Array, Constants, WithConstants, steps_of
+from .staging import Array, Constants, Unchecked, steps_of
 
 #: The first cuDNN version, and the compute capability, whose kernels passed tests with queries that a batch shares.
 _TESTED, _CAPABILITY = 91900, (9, 0)
@@ -276,43 +277,52 @@ class Split(Fused):
         return is_whole and self.stage.is_aligned(out) and not any(step % nbytes for step in steps)
 
 
-class _WithLengths(WithConstants):
+#: Lengths of parts in device memory, and the lock of this table. They are small and live until the process ends: so
+#: calls need not record on which streams they are read.
+_KEPT: dict[tuple[int, int, Cut], Constants] = {}
+_LOCK = threading.Lock()
+
+
+def _lengths_of(cut: Cut, queries: int, device: int) -> tuple[int, int]:
+    """Return the addresses of the lengths of parts: of their queries, and of their keys."""
+    size, step = np.dtype(np.int32).itemsize, round_up(np.dtype(np.int32).itemsize * cut.parts, ALIGNED)
+    words = ((0, cut.parts, queries), (step, cut.full, cut.keys), (step + size * cut.full, 1, cut.rest))
+
+    def write(handle: int, start: int) -> None:
+        for offset, count, length in words:
+            runtime().fill(start + offset, length.to_bytes(size, "little"), count, device, handle)
+
+    with _LOCK:
+        kept = _KEPT.get((device, queries, cut)) or Constants(2 * step, device, write)
+        _KEPT[device, queries, cut] = kept
+    return kept.address, kept.address + step
+
+
+class _WithLengths(Unchecked):
     """A run of cuDNN whose last two arrays are the lengths of parts.
 
     Args:
         runner: the run, for all arrays in their order.
-        cut: how the keys are split.
-        queries: of each part.
-        device: the GPU.
+        lengths: the addresses of the lengths.
     """
 
-    def __init__(self, runner: Any, cut: Cut, queries: int, device: int):
-        size, step = np.dtype(np.int32).itemsize, round_up(np.dtype(np.int32).itemsize * cut.parts, ALIGNED)
-        words = ((0, cut.parts, queries), (step, cut.full, cut.keys), (step + size * cut.full, 1, cut.rest))
-
-        def write(handle: int, start: int) -> None:
-            for offset, count, length in words:
-                runtime().fill(start + offset, length.to_bytes(size, "little"), count, device, handle)
-
-        super().__init__(runner, Constants(2 * step, device, write))
-        self._lengths = (self._constants.address, self._constants.address + step)
-        self.direct = runner.direct
+    def __init__(self, runner: Any, lengths: tuple[int, int]):
+        super().__init__(runner)
+        self._lengths, self.direct = lengths, runner.direct
 
     def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
-        """Do what `Executable.launch` does."""
+        """Do what `Executable.launch` does. The addresses of the lengths are scalars, which follow the arrays."""
         status: int = self.inner.launch(stream, scratch, addresses, self._lengths)
-        if status >= 0:
-            self.note(stream)
         return status
 
     def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         """Do what `Executable.launch_unchecked` does."""
-        return super().launch_unchecked(stream, scratch, [*addresses, *self._lengths], ())
+        return self.inner.launch_unchecked(stream, scratch, [*addresses, *self._lengths], ())
 
     def compiled_steps(
         self, places: tuple[tuple[int, int], ...], scratch: int, scalars: tuple[int, ...]
     ) -> list[CompiledStep] | None:
-        """Return the run, if it is compiled. The addresses of the lengths are scalars, which follow the arrays."""
+        """Return the run, if it is compiled."""
         found = compiled_steps(self.inner, (*places, *[(ABSENT, 0) for _ in self._lengths]), scratch, ())
         return found and [each._replace(places=places, scalars=self._lengths) for each in found]
 
@@ -335,7 +345,7 @@ def executable(
     for drawn, runs in split.graphs():
         algorithm = library.choose(drawn.graph, Wants(), device)
         runner = library.Runner(drawn.graph, algorithm, device, values=drawn.values)
-        run = _WithLengths(runner, cut, problem.geometry.queries, device) if cut.at_once else runner
+        run = _WithLengths(runner, _lengths_of(cut, problem.geometry.queries, device)) if cut.at_once else runner
         stage.steps.append(Step(run, tuple(split.operands()), runs))
         texts.append(runner.algorithm)
         backend = runner.backend

@@ -354,25 +354,6 @@ class Constants:
             del temporary
 
 
-class WithConstants(Unchecked):
-    """A launch that reads constants, which must live until it has finished."""
-
-    def __init__(self, inner: Any, constants: Constants):
-        super().__init__(inner)
-        self._constants = constants
-
-    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
-        """Launch the inner executable, and note that it reads the constants. A graph keeps this executable."""
-        status = super().launch_unchecked(stream, scratch, addresses, scalars)
-        self.note(stream)
-        return status
-
-    def note(self, stream: int) -> None:
-        """Note that queued work reads the constants."""
-        if not runtime().is_capturing(stream):
-            runtime().note(stream, self._constants.device, (self._constants,), ())
-
-
 def _in_words(arrays: Sequence[Layout], start: int) -> list[Layout] | None:
     """Return arrays of the same shape with larger elements, the largest that their rows consist of, or None.
 
