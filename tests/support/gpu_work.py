@@ -117,7 +117,7 @@ def _attention_gradients(x, out, stream):
 def _attention_in_parts(x, out, stream):
     """Few queries on many keys: cuDNN reads the lengths of the parts from memory of the plan."""
     half = ew.astype(x, "float16", stream=stream).reshape((x.size // 64, 64))
-    k = numbacc.empty((9, *half.shape), "float16", stream=stream)
+    k = numbacc.empty((9, *half.shape), "float16", device=x.device, stream=stream)
     with contextlib.nullcontext() if stream is None else numbacc.stream(stream):
         k[...] = half
     q, k = half[:64].reshape((1, 1, 64, 64)), k.reshape((1, 1, 9 * half.shape[0], 64))
