@@ -266,7 +266,7 @@ class Launcher:
             gpu.get_current,
             gpu.context,
             is_capturing,
-            driver.address("cuLaunchKernelEx"),
+            driver.address("cuLaunchKernelEx" if attributes else "cuLaunchKernel"),
             self._function,
             len(order.alignment),
             len(order.pointers),
