@@ -377,8 +377,8 @@ def _apply(title: str, forward: Callable[..., Any], backward: Callable[..., Any]
         return getattr(function, "apply", None)
     # torch's `apply` of the backward pass looks for another function, too.
     function._backward_cls.apply = backward
-    # Each recorded call looks up attributes by new strings, so that Python's cache of attributes misses also those of
-    # `ctx`. Classes whose own dictionaries have them take the least time.
+    # Each recorded call looks up attributes by new strings, and so empties Python's cache of attributes, also that of
+    # `ctx`. Classes whose own dictionaries have the attributes take the least time.
     common = torch._C._FunctionBase
     own = {name: each for name, each in vars(common).items() if isinstance(each, GetSetDescriptorType)}
     for name, each in {**own, **members}.items():

@@ -10,7 +10,7 @@ from numbacc import elementwise
 
 pytestmark = pytest.mark.gpu
 
-#: x[n] = x[n-1] - x[n-2] and x[n] = x[n-1] - x[n-2] + x[n-3]. The values stay small, so that float32 has no error.
+#: x[n] = x[n-1] - x[n-2] and x[n] = x[n-1] - x[n-2] + x[n-3]. float32 holds all values, because they stay small.
 SECOND = elementwise.subtract
 THIRD = elementwise.kernel(lambda a, b, c: a - b + c)
 STEPS = 60
