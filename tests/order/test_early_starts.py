@@ -13,7 +13,7 @@ pytestmark = pytest.mark.gpu
 #: x[n] = x[n-1] - x[n-2] and x[n] = x[n-1] - x[n-2] + x[n-3]. float32 holds all values, because they stay small.
 SECOND = elementwise.subtract
 THIRD = elementwise.kernel(lambda a, b, c: a - b + c)
-STEPS = 60
+STEPS = 24
 
 
 def chain(step, terms, arrays, stream):
@@ -38,7 +38,7 @@ def _term(a, b, c=0.0):
 @pytest.mark.parametrize("way", ["stream", "side", "graph"])
 def test_chains_of_small_kernels(step, terms, way):
     rng = np.random.default_rng(5)
-    for size in (1, 1000, 100_003, 1_000_000, 4_000_001):
+    for size in (1, 1000, 100_003, 1_000_000):
         hosts = [rng.integers(-999, 999, size).astype(np.float32) for _ in range(terms + 1)]
         stream = numbacc.stream() if way == "side" else None
         arrays = [numbacc.asarray(each, stream=stream) for each in hosts]
