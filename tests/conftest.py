@@ -100,7 +100,8 @@ def pytest_collection_modifyitems(config, items):
     simulator, the parameters change together: the fast cases are the few that have each value once. If that leaves more
     cases than `sampled` says, or in the simulator more than one, so many of them are fast, spread evenly. With
     `each_alone(in_pairs=True)`, and in the simulator, a slow case runs only if it has two values that no other case has
-    together; the rest are marked `repeated`. Tests that would be skipped are left out.
+    together, and at most `MOST_PAIRED` of them run, spread evenly, or of real kernels with `sampled(..., all_run=True)`
+    all; the rest are marked `repeated`. Tests that would be skipped are left out.
     """
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     tests = defaultdict(list)
@@ -123,12 +124,18 @@ def pytest_collection_modifyitems(config, items):
             fast = [case.get_closest_marker("slow") is None for case in left]
             for number in without_new_pairs([parameters(case) for case in left], fast):
                 left[number].add_marker("repeated")
+            if simulated() or not (sample and sample.kwargs.get("all_run", False)):
+                kept = [n for n, case in enumerate(left) if not fast[n] and not case.get_closest_marker("repeated")]
+                for number in beyond_sample(len(kept), MOST_PAIRED):
+                    left[kept[number]].add_marker("repeated")
     yield
     leave_out(config, items)
 
 
+#: The most slow cases of a test of which only those run that have new pairs of values.
+MOST_PAIRED = 12
 #: Why cases marked `repeated` are left out.
-REPEATED = "has no two values that no other case has together"
+REPEATED = f"has no two values that no other case has together, or {MOST_PAIRED} slow cases of the test run"
 #: How many tests a run leaves out, by reason.
 LEFT_OUT = pytest.StashKey[Counter[str]]()
 

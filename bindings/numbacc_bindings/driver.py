@@ -240,6 +240,7 @@ FUNCTIONS = {
     "cuTensorMapEncodeTiled": "piupppppiiii",
     "cuFuncGetAttribute": "pip",
     "cuFuncSetAttribute": "pii",
+    "cuLaunchKernel": "puuuuuuuppp",
     "cuLaunchKernelEx": "pppp",
     "cuOccupancyMaxPotentialClusterSize": "ppp",
 }

@@ -26,11 +26,10 @@ from ..kernels.attention.flash_spec import BLOCK, WARP_TILES, WarpTiles, warp_ti
 from ..kernels.primitives.device.attention_tiles import ELEMENT_LOADS
 from ..libraries.cudnn_graph import ALIGNED
 from ..runtime.launch_order import AddressOf
-from ..runtime.streams import stream
 from .masks import band_of
 from .problem import AttentionProblem
 from .score_functions import FusedScore, ScoreFunction, Scoring, band_function, depends_on, named_mask
-from .staging import Array, Stage, Unchecked, packed, unpacked
+from .staging import Array, Constants, Stage, Unchecked, packed, unpacked
 
 #: True lets the simulator run the kernels, too. That takes seconds for a few tiles.
 simulates_kernels = False
@@ -240,9 +239,8 @@ class Flash:
             return None
         if not self._scoring.function.has_cells:
             shape = launch.map_shape(scores, depends_on(parts.traced_mask), self._is_backward)
-            made = _ConstantLists(parts.mask_alone, scores, shape, self._is_backward, stage.device)
-            self._keep = made
-            return made.blocks
+            self._keep, blocks = _constant_lists(parts.mask_alone, scores, shape, self._is_backward, stage.device)
+            return blocks
         name = self._scoring.names[-1]
         lies = stage.arrays[name].lies
         shape = launch.map_shape(scores, (lies.shape[0] > 1, lies.shape[1] > 1), self._is_backward)
@@ -289,42 +287,33 @@ class Flash:
             stage.add(stage.mapped(COPY, source, target), source, target)
 
 
-class _ConstantLists:
-    """Lists of the blocks that a mask function leaves. They do not depend on arrays, so they are made once.
+def _constant_lists(
+    mask: Any, scores: tuple[int, int, int, int], shape: tuple[int, int, int, int], is_backward: bool, device: int,
+) -> tuple[Constants, BlockMap]:  # fmt: skip
+    """Make lists of the blocks that a mask function leaves. They do not depend on arrays."""
+    count, rows = math.prod(shape), math.prod(shape[:3])
+    words = rows * launch.map_words(shape, is_backward)
+    words = words if 4 * words <= _MOST_BITS else 0
 
-    Attributes:
-        blocks: the lists.
-    """
+    def blocks(start: int) -> BlockMap:
+        counts = start + 4 * words
+        return launch.block_map(shape, counts, counts + 4 * rows, start if words else 0)
 
-    def __init__(
-        self, mask: Any, scores: tuple[int, int, int, int], shape: tuple[int, int, int, int], is_backward: bool,
-        device: int,
-    ):  # fmt: skip
-        count, rows = math.prod(shape), math.prod(shape[:3])
-        words = rows * launch.map_words(shape, is_backward)
-        words = words if 4 * words <= _MOST_BITS else 0
-        self.device = device
-        with runtime().relaxed(), runtime().on_device(device):
-            # This may happen while another stream is captured. It does not become a part of the graph.
-            self._stream = stream(device=device)
-            handle = self._stream.handle
-            self._storage = runtime().allocate(4 * (words + rows + count), device, handle)
-            states = runtime().allocate(4 * count, device, handle)
-            start = self._storage.address
-            counts = start + 4 * words
-            self.blocks = launch.block_map(shape, counts, counts + 4 * rows, start if words else 0)
-            launcher = tensor_launcher_class()
-            for order in launch.map_orders(mask, scores, shape, None, states.address, self.blocks, is_backward, device):
-                made = launcher(order)
-                made.check(made.launch(handle, 0, (), ()))
-            runtime().synchronize(handle, device)
-            del states
+    def write(handle: int, start: int) -> Any:
+        states = runtime().allocate(4 * count, device, handle)
+        for order in launch.map_orders(mask, scores, shape, None, states.address, blocks(start), is_backward, device):
+            made = tensor_launcher_class()(order)
+            made.check(made.launch(handle, 0, (), ()))
+        return states
+
+    made = Constants(4 * (words + rows + count), device, write)
+    return made, blocks(made.address)
 
 
 class _WithLists(Unchecked):
     """A launch that reads constant lists, which must live until it has finished."""
 
-    def __init__(self, inner: Any, lists: _ConstantLists):
+    def __init__(self, inner: Any, lists: Constants):
         super().__init__(inner)
         self._lists = lists
 

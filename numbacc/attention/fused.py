@@ -62,6 +62,7 @@ class Sketch:
         paged: whether k and v are pages.
         hides_again: whether backward masks positions after a sequence's end once more, after subtracting the
             statistics.
+        clamps: whether scores with a bias are at least LOWEST.
     """
 
     scores: tuple[int, int, int, int]
@@ -71,6 +72,7 @@ class Sketch:
     dropout: float
     paged: bool = False
     hides_again: bool = False
+    clamps: bool = False
 
 
 class Drawn(NamedTuple):
@@ -131,9 +133,9 @@ class _Sheet:
             if self.has(name):
                 self.scored = draw.pointwise("MUL", self.scored, self.at[name])
         if self.has("bias"):
-            # If a whole row of the bias is -inf, the row would become NaN.
-            added = draw.pointwise("ADD", self.scored, self.at["bias"])
-            self.scored = draw.pointwise("MAX", added, self.lowest)
+            self.scored = draw.pointwise("ADD", self.scored, self.at["bias"])
+            if sketch.clamps:
+                self.scored = draw.pointwise("MAX", self.scored, self.lowest)
         if self.has("alibi"):
             apart = self.moved("SUB", self.index(3), self.index(2))
             slope = draw.pointwise("MUL", apart, self.at["alibi"], out=draw.between(sketch.scores))

@@ -161,11 +161,11 @@ def _assembled(
 ) -> Any:
     stage, library = fused.stage, graph_library()
     operands, device = fused.operands(), stage.device
-    is_alone = not (stage.steps or stage.behind or stage.scratch.nbytes) and not fused.problem.rows_may_be_empty
+    is_alone = not (stage.steps or stage.behind or stage.scratch.nbytes or fused.is_mended)
     if is_alone:
         return library.Runner(drawn.graph, algorithm, device, operands, pairs, drawn.values)
     count = len(fused.problem.inputs) + len(fused.problem.outputs)
-    is_plain = not (stage.steps or stage.behind or taken[0]) and not fused.problem.rows_may_be_empty
+    is_plain = not (stage.steps or stage.behind or taken[0] or fused.is_mended)
     if is_plain and operands == list(range(count + len(stage.scratch.starts))):
         # Compiled code checks which arrays share memory: these are the operands, followed by scratch memory.
         runner = library.Runner(drawn.graph, algorithm, device, pairs=pairs, values=drawn.values)

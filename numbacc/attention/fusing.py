@@ -214,7 +214,7 @@ class Fused:
         own = stage.arrays.get("stats")
         if own is not None and stage.is_aligned(own) and own.lies == dense(shape, np.float32, stage.device):
             self._take("stats", own, form)
-        elif own is not None or problem.rows_may_be_empty:
+        elif own is not None or self.is_mended:
             made = stage.part("level", shape, np.float32)
             self._take("stats", made, form)
             if own is not None:
@@ -255,6 +255,7 @@ class Fused:
             dropout=problem.options.dropout,
             paged=bool(found.page),
             hides_again=versions.hides_again(problem),
+            clamps=versions.clamps_biased_scores(self.stage.device),
         )
         return backward(sketch, self.is_direct) if self.is_backward else forward(sketch)
 
@@ -314,6 +315,15 @@ class Fused:
 
     # ------------------------------------------------------------ after the graph
 
+    @property
+    def is_mended(self) -> bool:
+        """Whether a kernel corrects rows without a key."""
+        problem = self.problem
+        if self.is_backward or not problem.rows_may_be_empty:
+            return False
+        # Kernels correct rows of -inf themselves; keys that a band hides have a finite score.
+        return not problem.band.is_full or problem.has_lengths or versions.clamps_biased_scores(self.stage.device)
+
     def mend(self) -> None:
         """Write zeros into rows without a key, and -inf into their statistics."""
         stage, problem, found = self.stage, self.problem, self.problem.geometry
@@ -321,7 +331,7 @@ class Fused:
             source, target = self._arrays["kept"], stage.arrays["kept"]
             stage.add(stage.mapped(kept, source, target), source, target)
             return
-        if self.is_backward or not problem.rows_may_be_empty:
+        if not self.is_mended:
             return
         out, stats = self._arrays["out"], self._arrays["stats"]
         inputs = {"level": stats}

@@ -6,13 +6,15 @@ the log of its sum:
 
     o = Σ_p exp(stats_p - stats) o_p      stats = log Σ_p exp(stats_p)
 
-The keys that remain after parts of equal length form one more part. A causal mask applies to that part alone.
+The keys that remain after parts of equal length form one more part. A causal mask applies to that part alone. Without
+a mask, one launch processes all parts, and cuDNN reads the length of each part from memory.
 
 Source of the formula: "Flash-Decoding" (Dao, Haziza, Massa, Sizov 2023).
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,12 +25,13 @@ from ..base.dispatch import graph_library, launcher_class, runtime
 from ..base.layout import round_up
 from ..kernels.attention.spec import JOINED
 from ..libraries.cudnn_graph import ALIGNED, CudnnGraph, Wants, packed
-from ..runtime.steps import Step, Steps
-from .fused import Drawn, Form, Sketch, forward
+from ..runtime.steps import ABSENT, CompiledStep, Step, Steps, compiled_steps
+from . import versions
+from .fused import Drawn, Form, Sketch, dense, forward
 from .fusing import Fused
 from .geometry import ordered
 from .problem import AttentionProblem
-from .staging import Array, steps_of
+from .staging import Array, Constants, Unchecked, steps_of
 
 #: The first cuDNN version, and the compute capability, whose kernels passed tests with queries that a batch shares.
 _TESTED, _CAPABILITY = 91900, (9, 0)
@@ -44,25 +47,37 @@ _WORTH = 0.8
 _LAUNCH, _REST = 384, 768
 
 
+#: The arrays of the lengths of parts, in this order.
+_LENGTHS = ("lengths_q", "lengths_kv")
+
+
 class Cut(NamedTuple):
     """How keys are split.
 
     Attributes:
         full: number of parts of equal length.
         keys: keys in each of them.
-        rest: keys that remain.
+        rest: keys that remain: one more part.
         together: whether cuDNN processes all sequences at once, as heads of one sequence.
+        at_once: whether one launch processes the rest, too, which then has at least as many keys. cuDNN reads the
+            lengths of the parts as if each part were a sequence of a batch.
     """
 
     full: int
     keys: int
     rest: int
     together: bool = False
+    at_once: bool = False
 
     @property
     def parts(self) -> int:
         """Number of parts, including the rest."""
         return self.full + bool(self.rest)
+
+    @property
+    def most(self) -> int:
+        """The most keys of a part in the first launch."""
+        return self.rest if self.at_once else self.keys
 
 
 def cut_of(problem: AttentionProblem, multiprocessors: int) -> Cut | None:
@@ -96,10 +111,15 @@ def cut_of(problem: AttentionProblem, multiprocessors: int) -> Cut | None:
         cuts = [Cut(count, length, found.keys - count * length, together)]
         if not hidden and cuts[0].rest and found.keys % (count * multiple) == 0:
             cuts.append(Cut(count, found.keys // count, 0, together))
+        elif not hidden and cuts[0].rest:
+            length = found.keys // (count * multiple) * multiple
+            cuts.append(Cut(count - 1, length, found.keys - (count - 1) * length, together, at_once=True))
         for cut in cuts:
             # Half of the multiprocessors saturate memory bandwidth, so more of them save no time.
-            walked = max(cut.keys * (_RAGGED if cut.keys % _MULTIPLE else 1), 2 * found.keys * read // multiprocessors)
-            after = launches * (walked + _LAUNCH) + bool(cut.rest) * (cut.rest + _REST) + _LAUNCH
+            slower = _RAGGED if cut.most % _MULTIPLE else 1
+            walked = max(cut.most * slower, 2 * found.keys * read // multiprocessors)
+            rest = cut.rest + _REST if cut.rest and not cut.at_once else 0
+            after = launches * (walked + _LAUNCH) + rest + _LAUNCH
             if after <= least:
                 best, least = cut, after
     return best
@@ -181,17 +201,18 @@ class Split(Fused):
         """
         cut, own, batch = self._cut, self._in_one(name), self._sequences
         (first, *lengths), (step, *steps) = own.shape, own.strides
+        parts = cut.parts if cut.at_once else cut.full
         if name in self._sizes:
             size = self._sizes[name]
             each, start = (cut.parts * size, cut.full * size) if is_rest else (size, 0)
-            return Form(own.dtype, (batch if is_rest else cut.full, *lengths), (each, *steps)), start, cut.parts * size
+            return Form(own.dtype, (batch if is_rest else parts, *lengths), (each, *steps)), start, cut.parts * size
         axis, between, start = 1 if name in ("k", "v") else 2, step if first > 1 else 0, 0
         if name == "q" or lengths[axis] == 1:
             # The parts share queries, and a bias that is the same for all keys.
-            count, each = (cut.full, 0) if name == "q" else (1, step)
+            count, each = (parts, 0) if name == "q" else (1, step)
         else:
-            lengths[axis] = cut.rest if is_rest else cut.keys
-            count, each = cut.full, cut.keys * steps[axis]
+            lengths[axis] = cut.rest if is_rest else cut.most
+            count, each = parts, cut.keys * steps[axis]
             start = cut.full * each if is_rest else 0
         if is_rest:
             count, each = first, step
@@ -201,17 +222,15 @@ class Split(Fused):
         """Return the graph of the parts, or of the rest, and byte offsets into its arrays for each run."""
         problem, cut, found = self.problem, self._cut, self.problem.geometry
         forms = {name: self._seen(name, is_rest) for name in self._arrays}
+        batch = self._sequences if is_rest else forms["q"][0].shape[0]
+        lengths = [(name, dense("int32", batch, 1, 1, 1)) for name in _LENGTHS[: 2 * cut.at_once]]
         sketch = Sketch(
-            scores=(
-                self._sequences if is_rest else cut.full,
-                self._heads,
-                found.queries,
-                cut.rest if is_rest else cut.keys,
-            ),
+            scores=(batch, self._heads, found.queries, cut.rest if is_rest else cut.most),
             band=problem.band if is_rest else Band(),
-            arrays=tuple((name, form) for name, (form, _, _) in forms.items()),
+            arrays=(*((name, form) for name, (form, _, _) in forms.items()), *lengths),
             scale=abs(problem.scale) if self._sign else 1.0,
             dropout=problem.options.dropout,
+            clamps=versions.clamps_biased_scores(self.stage.device),
         )
         sizes = [self._arrays[name].lies.itemsize for name in forms]
         runs = [
@@ -222,7 +241,8 @@ class Split(Fused):
 
     def graphs(self) -> list[tuple[Drawn, list[tuple[int, ...]]]]:
         """Return the graph of the parts, and of the rest if there is one, each with its runs."""
-        return [self.graph(is_rest) for is_rest in (False, True)[: 1 + bool(self._cut.rest)]]
+        has_rest = self._cut.rest and not self._cut.at_once
+        return [self.graph(is_rest) for is_rest in (False, True)[: 1 + bool(has_rest)]]
 
     def join(self) -> None:
         """Add the step that joins the parts into the results."""
@@ -257,6 +277,56 @@ class Split(Fused):
         return is_whole and self.stage.is_aligned(out) and not any(step % nbytes for step in steps)
 
 
+#: Lengths of parts in device memory, and the lock of this table. They are small and live until the process ends.
+#: Otherwise each call would have to record its stream, which took 13 µs.
+_KEPT: dict[tuple[int, int, Cut], Constants] = {}
+_LOCK = threading.Lock()
+
+
+def _lengths_of(cut: Cut, queries: int, device: int) -> tuple[int, int]:
+    """Return the addresses of the lengths of parts: of their queries, and of their keys."""
+    size, step = np.dtype(np.int32).itemsize, round_up(np.dtype(np.int32).itemsize * cut.parts, ALIGNED)
+    words = ((0, cut.parts, queries), (step, cut.full, cut.keys), (step + size * cut.full, 1, cut.rest))
+
+    def write(handle: int, start: int) -> None:
+        for offset, count, length in words:
+            runtime().fill(start + offset, length.to_bytes(size, "little"), count, device, handle)
+
+    with _LOCK:
+        kept = _KEPT.get((device, queries, cut)) or Constants(2 * step, device, write)
+        _KEPT[device, queries, cut] = kept
+    return kept.address, kept.address + step
+
+
+class _WithLengths(Unchecked):
+    """A run of cuDNN whose last two arrays are the lengths of parts.
+
+    Args:
+        runner: the run, for all arrays in their order.
+        lengths: the addresses of the lengths.
+    """
+
+    def __init__(self, runner: Any, lengths: tuple[int, int]):
+        super().__init__(runner)
+        self._lengths, self.direct = lengths, runner.direct
+
+    def launch(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> int:
+        """Do what `Executable.launch` does. The addresses of the lengths are scalars, which follow the arrays."""
+        status: int = self.inner.launch(stream, scratch, addresses, self._lengths)
+        return status
+
+    def launch_unchecked(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
+        """Do what `Executable.launch_unchecked` does."""
+        return self.inner.launch_unchecked(stream, scratch, [*addresses, *self._lengths], ())
+
+    def compiled_steps(
+        self, places: tuple[tuple[int, int], ...], scratch: int, scalars: tuple[int, ...]
+    ) -> list[CompiledStep] | None:
+        """Return the run, if it is compiled."""
+        found = compiled_steps(self.inner, (*places, *[(ABSENT, 0) for _ in self._lengths]), scratch, ())
+        return found and [each._replace(places=places, scalars=self._lengths) for each in found]
+
+
 def executable(
     problem: AttentionProblem,
     key: Sequence[int],
@@ -275,7 +345,8 @@ def executable(
     for drawn, runs in split.graphs():
         algorithm = library.choose(drawn.graph, Wants(), device)
         runner = library.Runner(drawn.graph, algorithm, device, values=drawn.values)
-        stage.steps.append(Step(runner, tuple(split.operands()), runs))
+        run = _WithLengths(runner, _lengths_of(cut, problem.geometry.queries, device)) if cut.at_once else runner
+        stage.steps.append(Step(run, tuple(split.operands()), runs))
         texts.append(runner.algorithm)
         backend = runner.backend
     split.join()

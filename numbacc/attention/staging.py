@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import gcd
 from typing import Any
 
 import numpy as np
 
-from ..base.dispatch import launcher_class
+from ..base.dispatch import launcher_class, runtime
 from ..base.layout import Layout, is_dense, layout, row_major_strides, view
 from ..functions.formula import Formula
 from ..kernels.attention.spec import AttentionSpec
@@ -19,6 +19,7 @@ from ..kernels.specs import words_of
 from ..libraries.cudnn_graph import ALIGNED
 from ..runtime.launch_order import LaunchOrder
 from ..runtime.steps import PutWord, Scratch, Step, ZeroBytes
+from ..runtime.streams import stream
 from .geometry import ordered
 from .problem import AttentionProblem
 
@@ -323,6 +324,34 @@ class Unchecked:
     def check(self, status: int) -> None:
         """Check the inner executable's status; see `Executable.check`."""
         self.inner.check(status)
+
+
+class Constants:
+    """Memory of a plan whose contents do not depend on a call's arrays, so they are written once.
+
+    They may be written while another stream is captured: that does not become a part of the graph.
+
+    Args:
+        nbytes: its size.
+        device: the GPU.
+        write: a function of a stream's handle and the memory's address, which queues the work. Its result lives until
+            the work has finished.
+
+    Attributes:
+        device: the GPU.
+        address: where the memory starts.
+    """
+
+    def __init__(self, nbytes: int, device: int, write: Callable[[int, int], Any]):
+        self.device = device
+        with runtime().relaxed(), runtime().on_device(device):
+            self._stream = stream(device=device)
+            handle = self._stream.handle
+            self._storage = runtime().allocate(nbytes, device, handle)
+            self.address: int = self._storage.address
+            temporary = write(handle, self.address)
+            runtime().synchronize(handle, device)
+            del temporary
 
 
 def _in_words(arrays: Sequence[Layout], start: int) -> list[Layout] | None:

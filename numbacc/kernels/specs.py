@@ -81,6 +81,11 @@ class KernelSpec(_KernelFields, Spec):
     __slots__ = ()
 
     @property
+    def is_flat(self) -> bool:
+        """True for the kernel `flat`."""
+        return self.algorithm == "vector" and not self.rank
+
+    @property
     def loaded(self) -> int:
         """Number of inputs that are read along the whole row."""
         return len(self.reads) - len({*self.repeated, *self.counted})
@@ -112,7 +117,7 @@ class KernelSpec(_KernelFields, Spec):
 
     @property
     def launch_bounds(self) -> tuple[int, int]:
-        if self.algorithm == "vector" and not self.rank:
+        if self.is_flat:
             return _FLAT_BOUNDS
         return _TABLE_BOUNDS if self.algorithm == "tabulated" else LAUNCH_BOUNDS
 

@@ -84,12 +84,20 @@ def forward(
     with np.errstate(all="ignore"):
         sums = _sums_of(x.dtype)
         windows = _windows(_channels_first(_wide(x, sums), window), window, window.parted(w.shape)[2])
-        kernels = _in_groups(_taps(w, window), window.groups).reshape(window.groups, w.shape[0] // window.groups, -1)
-        places = windows.shape[-window.dimensions - 1 :]
-        y = np.empty((*kernels.shape[:2], *places), sums)
-        for part, columns in _pieces(windows, window.dimensions):
-            found = y[part]
-            found[...] = product(kernels, columns, sums).reshape(found.shape)
+        kernels = _in_groups(_taps(_wide(w, sums), window), window.groups)
+        y = np.zeros((*kernels.shape[:2], *windows.shape[-window.dimensions - 1 :]), sums)
+        if kernels.shape[2] == 1 and sums.kind == "f":
+            # With one channel in a group, a product and a sum for each tap are faster than copies of all windows.
+            factors = kernels[:, :, 0].reshape(*y.shape[:2], *kernels.shape[3:], *(1,) * (window.dimensions + 1))
+            scaled = np.empty_like(y)
+            for tap in np.ndindex(*kernels.shape[3:]):
+                at = (slice(None), slice(None), *tap)
+                y += np.multiply(factors[at], windows[at], out=scaled)
+        else:
+            kernels = kernels.reshape(*kernels.shape[:2], -1)
+            for part, columns in _pieces(windows, window.dimensions):
+                found = y[part]
+                found[...] = product(kernels, columns, sums).reshape(found.shape)
         z = _blended(_batch_first(y), window, out_dtype, alpha, beta, before)
         if bias is not None:
             z = z + bias.astype(z.dtype).reshape(-1, *(1,) * window.dimensions)
@@ -161,9 +169,12 @@ def backward_data(
         rows = slopes.reshape(groups, filters, math.prod(places))
         # Includes the zeros of the padding, which are cut off at the end.
         dx = np.zeros((groups, channels // groups, batch, *window.padded(lengths)), sums)
+        # A product of a column and a row takes NumPy five times as long as the same numbers one by one.
+        times = np.multiply if filters == 1 else np.matmul
+        scaled = np.empty((groups, channels // groups, rows.shape[-1]), sums)
         for tap in np.ndindex(*kernels.shape[3:]):
             target = dx[_last(*_reached(tap, places[1:], window))]
-            target += product(kernels[_last(*tap)].swapaxes(1, 2), rows, sums).reshape(target.shape)
+            target += times(kernels[_last(*tap)].swapaxes(1, 2), rows, out=scaled).reshape(target.shape)
         inside = (slice(lead, lead + n) for n, (lead, _) in zip(lengths, window.padding, strict=True))
         z = _blended(_batch_first(dx[_last(*inside)]), window, out_dtype, alpha, beta, before)
         return _stored(z, window, out_dtype)

@@ -82,6 +82,12 @@ def bound_to_arrays(
     return builtin(function.__name__, _code(_define_arrays), own, (template, kept))
 
 
+def bound_to_words(function: Any, template: Any, kept: Any = None) -> Callable[..., int]:
+    """Do what `bound_to_arrays` does, for calls with (stream, scratch, *words): the caller makes no lists."""
+    own = _bound_words(function, ctypes.addressof(template))
+    return builtin(function.__name__, _code(_define_spread), own, (template, kept))
+
+
 def _bound_words(function: Any, first: int) -> bytes:
     """Pack the data that a bound function's machine code reads: the function's address and the first argument."""
     return struct.pack("<2Q", address_of(function), first % 2**64)
@@ -130,7 +136,7 @@ def _immortal(kept: Any) -> None:
 _lock = threading.Lock()
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=3)
 def _code(define: Callable[[ir.Module], None]) -> int:
     """Return the address of a METH_FASTCALL function that calls the bound function."""
     module = ir.Module("numbacc_builtin")
@@ -198,6 +204,21 @@ def _define_arrays(module: ir.Module) -> None:
             builder.store(value, builder.gep(table, [builder.add(before, each.index)]))
         builder.store(after, filled)
     _call(builder, self, [*words, builder.ptrtoint(table, _WORD)])
+
+
+def _define_spread(module: ir.Module) -> None:
+    """Define the same `call` for at least two arguments: stream, scratch, and words."""
+    builder, self, arguments, count = _begun(module)
+    most = MANY_ARRAYS + 2
+    _refuse(builder, builder.icmp_unsigned("<", count, ir.Constant(_WORD, 2)))
+    _refuse(builder, builder.icmp_unsigned(">", count, ir.Constant(_WORD, most)))
+    table = _zeros(builder, most)
+    with cgutils.for_range(builder, count) as each:
+        value = _integer(builder, builder.load(builder.gep(arguments, [each.index])))
+        builder.store(value, builder.gep(table, [each.index]))
+    stream, scratch = (builder.load(builder.gep(table, [ir.Constant(_WORD, k)])) for k in range(2))
+    words = builder.ptrtoint(builder.gep(table, [ir.Constant(_WORD, 2)]), _WORD)
+    _call(builder, self, [stream, scratch, words])
 
 
 def _begun(module: ir.Module) -> tuple[ir.IRBuilder, Any, Any, Any]:

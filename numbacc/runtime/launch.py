@@ -29,7 +29,7 @@ from ..base.dtypes import TABLE
 from ..errors import DeviceError, PerformanceWarning
 from . import device as runtime
 from . import disk_cache, kernel_reports, native
-from .builtin import bound_to_arrays
+from .builtin import bound_to_arrays, bound_to_words
 from .contexts import relaxed
 from .launch_order import MOST_REGISTERS, REGISTERS, ROW_BLOCKS, LaunchOrder, Limits, Spec
 from .memory import with_room
@@ -242,6 +242,8 @@ class Launcher:
         checked = self._template(order.pairs, driver.address("cuStreamIsCapturing"))
         # A plain attribute, not a method, so that a call goes straight to compiled code.
         self.launch = bound_to_arrays(native.launch, checked, self._attribute)
+        #: `launch` with (stream, scratch, *addresses, *scalars), which takes less time.
+        self.launch_words = bound_to_words(native.launch, checked, self._attribute)
         #: The compiled function that `launch` calls, and the template that is its first argument.
         self.compiled = native.launch, checked
 
@@ -264,7 +266,7 @@ class Launcher:
             gpu.get_current,
             gpu.context,
             is_capturing,
-            driver.address("cuLaunchKernelEx"),
+            driver.address("cuLaunchKernelEx" if attributes else "cuLaunchKernel"),
             self._function,
             len(order.alignment),
             len(order.pointers),

@@ -120,6 +120,7 @@ def stream_is_capturing(is_capturing, stream):
 ARGUMENT_BYTES = 4096
 
 #: A launch template is a row of 64-bit words. First come these; IS_CAPTURING is 0 if the stream was checked before.
+#: LAUNCH is cuLaunchKernelEx if there are attributes, else cuLaunchKernel.
 GET_CURRENT, CONTEXT, IS_CAPTURING, LAUNCH, FUNCTION, COUNT, POINTERS, CONSTANTS, SCALARS, SIZE, PAIRS = range(11)
 #: Then come: the CUlaunchConfig; the address modulo 16 of each of COUNT arrays; (array, byte offset in it) for each of
 #: the kernel's POINTERS; the packed constants as 64-bit words; and for each two arrays that may not share bytes (array,
@@ -128,6 +129,7 @@ CONFIG = PAIRS + 1
 CONFIG_WORDS = 7
 ALIGNMENT = CONFIG + CONFIG_WORDS
 _STREAM_IN_CONFIG = 4  # CUlaunchConfig.hStream is at byte 32
+_ATTRIBUTES_IN_CONFIG = 5  # CUlaunchConfig.attrs
 
 _PARAM_END, _PARAM_BUFFER, _PARAM_SIZE = 0, 1, 2  # CU_LAUNCH_PARAM_*
 
@@ -171,16 +173,27 @@ def launch(template, stream, scratch, arrays):
         store_word(arguments, pointers + k, load_word(template, constants + k))
     for k in range(scalars):
         store_word(arguments, pointers + words + k, load_word(arrays, count + k))
-    config = _config_words()
-    for k in range(CONFIG_WORDS):
-        store_word(config, k, load_word(template, CONFIG + k))
-    store_word(config, _STREAM_IN_CONFIG, stream)
     size_word = _word()
     store_word(size_word, 0, load_word(template, SIZE))
     extra = _extra_words()
     for k, word in enumerate((_PARAM_BUFFER, arguments, _PARAM_SIZE, size_word, _PARAM_END)):
         store_word(extra, k, word)
-    return invoke(load_word(template, LAUNCH), (config, load_word(template, FUNCTION), 0, extra))
+    function, call = load_word(template, FUNCTION), load_word(template, LAUNCH)
+    if load_word(template, CONFIG + _ATTRIBUTES_IN_CONFIG) == 0:
+        # Parameters of 32 bits use the lower half of their words.
+        first, second, third, shared = (
+            load_word(template, CONFIG),
+            load_word(template, CONFIG + 1),
+            load_word(template, CONFIG + 2),
+            load_word(template, CONFIG + 3),
+        )
+        lengths = (first, first >> 32, second, second >> 32, third, third >> 32)
+        return invoke(call, (function, *lengths, shared, stream, 0, extra))
+    config = _config_words()
+    for k in range(CONFIG_WORDS):
+        store_word(config, k, load_word(template, CONFIG + k))
+    store_word(config, _STREAM_IN_CONFIG, stream)
+    return invoke(call, (config, function, 0, extra))
 
 
 @compiled(_int(*[_int] * 9))

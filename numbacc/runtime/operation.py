@@ -78,12 +78,14 @@ class Chosen:
         made: key -> executable.
         last: the executable used last, None at first.
         direct: `last`, if its `launch` may be tried without further checks, else None.
+        launch_words: that of `direct`, if it has one, else None. Such launches need no scratch memory.
     """
 
     def __init__(self) -> None:
         self.made: dict[Hashable, Any] = {}
         self.last: Any = None
         self.direct: Any = None
+        self.launch_words: Any = None
 
 
 class _ChosenHere(threading.local, Chosen):
@@ -201,6 +203,7 @@ class Operation(NotCopied):
                 self.library_bytes = found.library_bytes
                 self._grown()
         chosen.last, chosen.direct = found, found if found.direct else None
+        chosen.launch_words = getattr(chosen.direct, "launch_words", None)
         return found
 
     def choose_captured(self, addresses: Sequence[int]) -> Any:

@@ -200,10 +200,20 @@ def _pointwise(node: Node, reads: Mapping[str, Any], tensor: Tensor, before: Any
     return _FUNCTIONS[settings["mode"]](x)
 
 
+def _difference(x: Any, b: Any) -> Any:
+    """Subtract. -inf minus -inf is -inf, because cuDNN's softmax gives a row of -inf weights of 0."""
+    return np.where(np.isneginf(x) & np.isneginf(b), x, x - b)
+
+
+def _quotient(x: Any, b: Any) -> Any:
+    """Divide. 0 divided by 0 is 0, because cuDNN's softmax gives a row of -inf weights of 0."""
+    return np.where((x == 0) & (b == 0), x, x / b)
+
+
 _COMBINED: dict[str, Callable[[Any, Any], Any]] = {
     "MUL": np.multiply,
-    "DIV": np.divide,
-    "SUB": np.subtract,
+    "DIV": _quotient,
+    "SUB": _difference,
     "MAX": np.maximum,
     "CMP_LT": np.less,
     "CMP_GE": np.greater_equal,

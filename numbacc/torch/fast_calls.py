@@ -487,8 +487,9 @@ def runner(
     for k, each in enumerate(made):
         # torch's compiler allocates by `allocate`, too: it does not pass through the dispatcher.
         names |= {f"shape{k}": tuple(each.shape), f"steps{k}": each.stride(), f"dtype{k}": each.dtype}
-    direct = plan.chosen.direct
-    lines = _run_lines(signature, numbers, lead, len(made), direct is not None and direct.workspace_bytes > 0)
+    for k, each in enumerate(scalars):
+        names[f"s{k}"] = each
+    lines = _run_lines(signature, numbers, lead, len(made), len(scalars), plan.chosen)
     head = f"def run({', '.join(signature.run_names)}):"
     value = "y0" if signature.is_one else f"({''.join(f'y{k}, ' for k in range(len(made)))})"
     returned = [value] + ["y0"] * signature.first_only
@@ -496,7 +497,9 @@ def runner(
     return Kept(run, only[0] if only else run, lines, names, value)
 
 
-def _run_lines(signature: Signature, numbers: Sequence[int], lead: int, count: int, has_workspace: bool) -> list[str]:
+def _run_lines(
+    signature: Signature, numbers: Sequence[int], lead: int, count: int, scalars: int, chosen: Any
+) -> list[str]:
     """Return the lines of a function that runs a plan on a GPU and makes the results y0, y1, ...
 
     `runner` describes the names in these lines.
@@ -504,8 +507,8 @@ def _run_lines(signature: Signature, numbers: Sequence[int], lead: int, count: i
     Args:
         signature: of the operator.
         numbers, lead: as in `runner`.
-        count: the number of results.
-        has_workspace: whether the plan probably needs scratch memory.
+        count, scalars: the numbers of results and of scalars.
+        chosen: the plan's executables, which tell how it will probably run.
     """
     given = signature.run_names
     results = [f"y{k}" for k in range(count)]
@@ -514,21 +517,32 @@ def _run_lines(signature: Signature, numbers: Sequence[int], lead: int, count: i
     allocated = ", ".join(f"allocate(shape{k}, steps{k}, dtype{k})" for k in range(count)) + "," * (
         not signature.is_one
     )
+    addresses = ", ".join(f"{every[k]}.data_ptr()" for k in numbers)
     words = "(o0, *others)" if signature.seeded else "scalars"
-    # `queued` does the same, but needs a call.
-    launched = [
-        "    direct = chosen.direct",
-        "    if direct is None or direct.workspace_bytes or direct.launch(stream, 0, addresses, words):",
-        "        run_again(addresses, stream, words)",
-    ]
-    if has_workspace:
+    direct = chosen.direct
+    if chosen.launch_words is not None:
+        own = "".join(f", {'o0' if signature.seeded and not k else f's{k}'}" for k in range(scalars))
         launched = [
+            "    launch = chosen.launch_words",
+            f"    if launch is None or launch(stream, 0, {addresses}{own}):",
+            f"        run_again([{addresses}], stream, {words})",
+        ]
+    else:
+        # `queued` does the same, but needs a call.
+        launched = [
+            f"    addresses = [{addresses}]",
+            f"    words = {words}",
             "    direct = chosen.direct",
-            "    # The variable `block` keeps the block alive until the work is queued.",
-            "    block = None if direct is None else held(direct.workspace_bytes, index, stream, clear)",
-            "    if block is None or direct.launch(stream, block.address, addresses, words):",
+            "    if direct is None or direct.workspace_bytes or direct.launch(stream, 0, addresses, words):",
             "        run_again(addresses, stream, words)",
         ]
+        if direct is not None and direct.workspace_bytes > 0:
+            launched[3:] = [
+                "    # The variable `block` keeps the block alive until the work is queued.",
+                "    block = None if direct is None else held(direct.workspace_bytes, index, stream, clear)",
+                "    if block is None or direct.launch(stream, block.address, addresses, words):",
+                "        run_again(addresses, stream, words)",
+            ]
     fresh = [f"    {made} = new(t{lead})"]
     if _allocate_here is not None:
         # It allocates on the current GPU, which may be another one.
@@ -539,8 +553,6 @@ def _run_lines(signature: Signature, numbers: Sequence[int], lead: int, count: i
         "    stream = raw_stream(index)",
         "    if stream and stream not in foreign:",
         f"        stream_of(t{lead}.device)",
-        f"    addresses = [{', '.join(f'{every[k]}.data_ptr()' for k in numbers)}]",
-        f"    words = {words}",
         *launched,
     ]
 

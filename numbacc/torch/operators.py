@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from inspect import getattr_static
-from types import new_class
+from types import GetSetDescriptorType, new_class
 from typing import Any, TypeVar
 
 import torch
@@ -377,12 +377,14 @@ def _apply(title: str, forward: Callable[..., Any], backward: Callable[..., Any]
         return getattr(function, "apply", None)
     # torch's `apply` of the backward pass looks for another function, too.
     function._backward_cls.apply = backward
-    for name, each in members.items():
-        setattr(function._backward_cls, name, each)
-    # Each recorded call looks up attributes of its class by new strings, which Python's cache of attributes misses. A
-    # class whose own dictionary has them, and whose metaclass is `type`, takes the least time. Its `apply` is the one
-    # that `Function.apply` calls after it has looked for functorch, which `call` has done.
+    # Each recorded call looks up attributes by new strings, and so empties Python's cache of attributes, also that of
+    # `ctx`. Classes whose own dictionaries have the attributes take the least time.
     common = torch._C._FunctionBase
+    own = {name: each for name, each in vars(common).items() if isinstance(each, GetSetDescriptorType)}
+    for name, each in {**own, **members}.items():
+        setattr(function._backward_cls, name, each)
+    # This class has `type` as its metaclass. Its `apply` is the one that `Function.apply` calls after it has looked for
+    # functorch, which `call` has done.
     found = {each: getattr_static(function, each) for each in dir(function) if not hasattr(common, each)}
     quick: Any = type(title, (common,), {**found, "_backward_cls": function._backward_cls})
     return quick.apply

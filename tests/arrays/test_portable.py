@@ -154,6 +154,7 @@ def test_the_environment(value, printed):
     assert run.stdout.split() == [printed], run.stderr
 
 
+@pytest.mark.slow
 @skip_if(simulated() or has_gpu(), "no gpu")
 def test_the_tests_of_numpys_functions_pass():
     """The tests of device arrays pass on portable arrays, in a process of their own."""

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from attention_call import Call, small
-from attention_oracle import BFLOAT16, HALF, SINGLE
+from attention_oracle import BFLOAT16, HALF, SINGLE, inputs
 from conftest import refused
 
 import numbacc
@@ -84,6 +84,59 @@ def test_biases_whose_rows_are_not_aligned_are_not_copied(device_place, shape):
         )
     ]
     assert not versions.reads_unaligned_biases(0) or bytes_of[0] == bytes_of[1]
+
+
+def hiding(case):
+    """Inputs whose bias hides keys: all of a row, its first tiles, all but the last, others, and the rows of a tile."""
+    values, hidden = inputs(case), -np.inf
+    rows = values.bias
+    rows[:, :, 0], rows[:, :, 1, : case.keys // 2], rows[:, :, 2, :-1] = hidden, hidden, hidden
+    rows[:, :, 3, case.keys // 3 :], rows[:, :, 4, ::2] = hidden, hidden
+    rows[:, 0, case.queries // 2 :] = hidden
+    return values
+
+
+#: (what the case has, layouts of arrays).
+HIDING = {
+    "no mask": ({}, {}),
+    "strided results": ({"dtype": BFLOAT16}, {"stats": {"steps": (1, 1, -2)}, "out": {"steps": (1, 1, -2, 1)}}),
+    "causal, shared heads": ({"mask": "causal", "heads": 1, "groups": 2, "width": 128, "value_width": 128}, {}),
+    "dropout": ({"dropout": 0.25}, {}),
+    "wide heads": ({"width": 256, "value_width": 256}, {}),
+    "more queries": ({"mask": "causal_bottom_right", "queries": 205, "keys": 136}, {}),
+    "lengths": ({"lengths": ((141, 205), (70, 100))}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HIDING)
+def test_rows_that_a_bias_hides(place, name):
+    """Their results are 0, and their statistics -inf. cuDNN's kernels on Hopper write these, others' are corrected."""
+    options, layouts = HIDING[name]
+    lengths = {"queries": 141, "keys": 205, "width": 64, "value_width": 64, "dtype": HALF}
+    if place.name != "gpu":
+        lengths |= {"queries": 14, "keys": 20, "width": 8, "value_width": 8}
+        options = {key: value for key, value in options.items() if key not in lengths or key == "dtype"}
+        options |= {"lengths": ((14, 20), (7, 10))} if "lengths" in options else {}
+    case = small(**{**lengths, **options})
+    case = case._replace(bias=(2, case.heads * case.groups, case.queries, case.keys))
+    Call(place, case, layouts=layouts, values=hiding(case)).check()
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, HALF], ids=str)
+def test_a_bias_hides_no_nan(place, dtype):
+    queries, keys = (70, 205) if place.name == "gpu" else (5, 9)
+    case = small(queries=queries, keys=keys, dtype=dtype, bias=(1, 2, queries, keys))
+    values = inputs(case)
+    values.bias[:, :, 1:3], values.bias[0, 1, 3, 5] = -np.inf, np.nan
+    values.q[0, 0, 0, 2], values.q[0, 0, 1, 2] = np.nan, np.nan
+    given = {name: place.put(getattr(values, name)) for name in ("q", "k", "v", "bias")}
+    o, stats = (place.get(each) for each in attention.forward(**given, return_stats=True))
+    wanted = np.zeros(stats.shape, np.bool_)
+    wanted[0, 0, :2], wanted[:, 1, 3] = True, True
+    np.testing.assert_array_equal(np.isnan(stats), wanted)
+    np.testing.assert_array_equal(np.isnan(o).all(-1), wanted)
+    hidden = ~wanted[:, :, 1:3]
+    assert (o[:, :, 1:3][hidden] == 0).all() and np.isneginf(stats[:, :, 1:3][hidden]).all()
 
 
 def test_a_bias_that_is_copied_keeps_to_the_limit(device_place):

@@ -40,7 +40,7 @@ GRAPHS = [
 ]
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name, direction, device", GRAPHS)
 def test_there_is_a_plan(planner, name, direction, device):
     found = plan(device, direction=direction, **CASES[name])
@@ -75,6 +75,7 @@ def test_longer_vectors(planner, device):
         assert bool(backward) is not lacks, backward
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("page, device", [(16, "A100"), (64, "H200"), (128, "B200")])
 def test_pages(planner, page, device):
     """The length of a page is a dimension of the graph, which no rule for a GPU names."""
@@ -95,9 +96,8 @@ def test_deterministic_gradients(planner, device):
     assert bool(dropped) is (device != "B200")
 
 
-@pytest.mark.each_alone(paired=True)
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("direction", BOTH)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("direction, device", [*zip(BOTH * 2, (*DEVICES, DEVICES[0]), strict=True)])
 def test_biases_of_float32(planner, direction, device):
     """Their gradient is cuDNN's in 16 bits, and converted: it has no other."""
     grad = {"bias_grad": True} if direction == "backward" else {}
@@ -111,14 +111,15 @@ def test_biases_of_float32(planner, direction, device):
 
 
 def test_parts_of_keys(planner):
-    """Graphs of the parts and of the rest, whose queries all parts share."""
+    """Graphs of the parts and of the rest, whose queries all parts share; one graph with a bias and lengths."""
     bias = {"mask": "causal_bottom_right", "bias_shape": (1, 8, 3, 4000)}
+    odd = {"bias_shape": (2, 8, 128, 16383)}
     for q, k, cut, options in (
-        ((2, 8, 128, 128), (2, 2, 16383, 128), Cut(15, 1088, 63), {}),
+        ((2, 8, 128, 128), (2, 2, 16383, 128), Cut(15, 1016, 1143, at_once=True), odd),
         ((1, 8, 3, 64), (1, 8, 4000, 64), Cut(3, 1024, 928), bias),
     ):
         found = graphs(attention.forward.request(q, k, **options).problem, cut)
-        assert len(found) == 2
+        assert len(found) == 2 - cut.at_once
         for graph in found:
             assert cudnn.supports(graph, "H200")
 

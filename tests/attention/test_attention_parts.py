@@ -28,7 +28,7 @@ def cut(monkeypatch, device_place):
 
 
 def few(**more):
-    """Attention of 3 queries to 203 keys: 3 parts of 64 keys, and a rest of 11."""
+    """Attention of 3 queries to 203 keys: 67, 67 and 69, or 64 in each of 3 parts and a rest of 11, if causal."""
     return small(**{"queries": 3, "keys": 203, "dtype": HALF, **more})
 
 
@@ -118,12 +118,14 @@ def test_prepare_plans_the_parts(cut, monkeypatch):
     library, seen = graph_library(), []
     choose = library.choose
     monkeypatch.setattr(library, "choose", lambda graph, *more: seen.append(graph) or choose(graph, *more))
-    attention.prepare(attention.forward.request((1, 2, 3, 16), (1, 2, 203, 16), dtype="float16"))
-    prepared = seen[:]
-    seen.clear()
     q, k = (cut.put(np.zeros((1, 2, n, 16), HALF)) for n in (3, 203))
-    attention.forward(q, k, k)
-    assert len(seen) == 2 and set(seen) == set(prepared)
+    for mask, count in (("causal_bottom_right", 2), (None, 1)):
+        seen.clear()
+        attention.prepare(attention.forward.request((1, 2, 3, 16), (1, 2, 203, 16), dtype="float16", mask=mask))
+        prepared = seen[:]
+        seen.clear()
+        attention.forward(q, k, k, mask=mask)
+        assert len(seen) == count and set(seen) == set(prepared)
 
 
 @skip_if(not simulated(), "simulator")
@@ -145,7 +147,7 @@ def test_which_calls_cut_keys():
     long = (1, 8, 16384, 128)
     assert cut_of(problem((1, 8, 128, 128), long), 132) == Cut(16, 1024, 0)
     assert cut_of(problem((1, 32, 128, 128), (1, 32, 16384, 128)), 132) == Cut(4, 4096, 0)
-    assert cut_of(problem((1, 8, 128, 128), (1, 2, 16383, 128)), 132) == Cut(15, 1088, 63)
+    assert cut_of(problem((1, 8, 128, 128), (1, 2, 16383, 128)), 132) == Cut(15, 1023, 1038, at_once=True)
     found = cut_of(problem((1, 8, 128, 128), long, mask="causal_bottom_right"), 132)
     assert found.rest >= 128 and found.full * found.keys + found.rest == 16384
     # Sequences whose heads are evenly apart in memory are heads of one.
@@ -157,7 +159,7 @@ def test_which_calls_cut_keys():
     # Parts of any length, if no keys remain; a bias starts at multiples of 16 bytes.
     odd = ((1, 32, 64, 128), (1, 8, 5000, 128))
     assert cut_of(problem(*odd), 132) == Cut(4, 1250, 0)
-    assert cut_of(problem(*odd, bias_shape=(1, 32, 64, 5000)), 132) == Cut(4, 1216, 136)
+    assert cut_of(problem(*odd, bias_shape=(1, 32, 64, 5000)), 132) == Cut(3, 1248, 1256, at_once=True)
     assert cut_of(problem((1, 8, 128, 128), (1, 8, 1024, 128)), 132) == Cut(4, 256, 0)
     # Keys that heads share are read once.
     assert cut_of(problem((1, 32, 128, 128), (1, 8, 4096, 128)), 132) == Cut(4, 1024, 0)

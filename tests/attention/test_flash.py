@@ -147,7 +147,7 @@ def test_calls(hopper_place, name):
     "name",
     [
         "head dimension 128", "smaller heads", "heads that are copied", "lengths, bottom right", "bias of each",
-        "bias of queries", "slopes", "one query", "strided", "BSHD", "mask window",
+        "bias of queries", "slopes", "one query", "misaligned", "turned", "strided", "BSHD", "mask window",
     ],
 )  # fmt: skip
 def test_calls_by_warps(warp_place, name):

@@ -25,6 +25,7 @@ import persistent_product as persistent
 import pytest
 from conftest import RUNS_KERNELS
 from skips import needed, skip, skip_if
+from threads import run_threads
 
 import numbacc
 from numbacc import cuda, device
@@ -174,11 +175,14 @@ def test_streams_threads_and_graphs():
     if not has_gpu() or simulated():
         return
     assert (numbacc.asnumpy(x) == 12).all()
-    workers = [threading.Thread(target=lambda s=s: [add_one[256, 256, s](x) for _ in range(5)]) for s in streams]
-    for each in workers:
-        each.start()
-    for each in workers:
-        each.join()
+    turn = threading.Lock()  # calls that overlap in time have no order
+
+    def add_five(k):
+        for _ in range(5):
+            with turn:
+                add_one[256, 256, streams[k]](x)
+
+    run_threads(add_five, 3)
     assert (numbacc.asnumpy(x) == 27).all()
     g = numbacc.graph()
     with g:
@@ -238,15 +242,18 @@ def test_launches_keep_no_maps_alive():
     if jax.default_backend() != "gpu":
         skip("jax with a gpu")
     h = np.arange(1024, dtype=np.int32).reshape(32, 32)
-    for x, other in (
-        (on_device(h), cupy.arange(32)),
-        (cupy.asarray(h), jax.numpy.arange(32)),
-        (jax.numpy.asarray(h), on_device(np.arange(32))),
-    ):
-        y = numbacc.zeros(32, dtype="int64")
+    numbers = np.arange(32)
+    with cupy.cuda.Device(0):  # JAX has made the last GPU the current one
+        pairs = (
+            (numbacc.asarray(h, device=0), cupy.arange(32)),
+            (cupy.asarray(h), jax.numpy.arange(32)),
+            (jax.numpy.asarray(h), numbacc.asarray(numbers, device=0)),
+        )
+    for x, other in pairs:
+        y = numbacc.zeros(32, dtype="int64", device=0)
         m = device.tensor_map(x, (32, 32), 0)
         run[1, 32, None, 4200](m, other, y)
-        assert np.array_equal(numbacc.asnumpy(y), 34 * np.arange(32))
+        assert np.array_equal(numbacc.asnumpy(y), 34 * numbers)
         kept = weakref.ref(m)
         del m, x
         gc.collect()

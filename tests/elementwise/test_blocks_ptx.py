@@ -102,6 +102,7 @@ def test_losses_read_rows_once_in_few_instructions(name, dtype):
     assert registers <= 64 and not spilled
 
 
+@pytest.mark.slow
 def test_losses_on_gpus_that_compare_no_pairs():
     for kernel in kernels("bfloat16")["row_loss"]:
         assert "bf16x2" not in check(kernel, (7, 5)).text

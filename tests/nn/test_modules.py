@@ -21,7 +21,7 @@ from numbacc.errors import DTypeError, OptionError, ShapeError
 from numbacc.gemm import layers
 from numbacc.nn import functions
 
-pytestmark = pytest.mark.usefixtures("poison")
+pytestmark = [pytest.mark.usefixtures("poison"), pytest.mark.sampled(98, simulated=0)]
 
 
 class Residual(nn.Module):

@@ -40,7 +40,7 @@ OTHERS = list(dict.fromkeys(["sum", *REDUCTIONS, "all", "argmax"]))
 @pytest.mark.parametrize("function", REDUCTIONS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_reductions_of_matrices(function, dtype, axis):
     """Rows are read 16 bytes at a time, four times before the first is used; columns too, unless parts are many."""
     plan = reduction_plan.planned(function, dense((8192, 4096), dtype), axis, REDUCTIONS[function])
@@ -63,7 +63,7 @@ def test_reductions_of_matrices(function, dtype, axis):
         *product([3.0, -math.inf], ["float32", "float64"]),  # other orders only join two parts in another way
     ],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_norms_of_other_orders(order, dtype, axis):
     for launch in orders_of(reduction_plan.planned("norm", dense((8192, 1024), dtype), axis, order)):
         check(launch.kernel, spilled=96, calls=(order, dtype) == (3.0, "float64"))
@@ -91,7 +91,7 @@ def test_reductions_everywhere(function, axis, capability):
     ],
 )
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_reductions_of_other_dtypes(function, dtype, axis):
     for order in orders_of(reduction_plan.planned(function, dense((512, 1024), dtype), axis, REDUCTIONS.get(function))):
         # Parts wider than elements: some wait in memory for a place in a register, four of float64 for each of
@@ -102,7 +102,7 @@ def test_reductions_of_other_dtypes(function, dtype, axis):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("function", REDUCTIONS)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_second_passes_are_small(function, dtype):
     plan = reduction_plan.planned(function, dense((1 << 24,), dtype), None, REDUCTIONS[function])
     first, second = (order.kernel for order in orders_of(plan))
@@ -148,7 +148,7 @@ def rows_of(name, dtype, columns=4096, weight="float32", rows=1000):
     "name", ["softmax", "log_softmax", "softmax_backward", "rms_norm", "layer_norm", "rms_norm_backward",
              "layer_norm_backward"],
 )  # fmt: skip
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_normalizations(name, dtype):
     """What is kept is read 16 bytes at a time, and results are written so."""
     plan = norms.planned(name, rows_of(name, dtype))
@@ -165,7 +165,7 @@ def test_normalizations(name, dtype):
      ("float64", 32768, "shared", 4, True), ("bfloat16", 131072, "shared", 4, True),
      ("float32", 131072, "shared", 8, True), ("float32", 1 << 19, "shared", 8, False)],
 )  # fmt: skip
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_where_rows_are_kept(dtype, columns, form, blocks, whole):
     """Read once, but for those that are longer than eight multiprocessors keep."""
     (order,) = orders_of(norms.planned("softmax", rows_of("softmax", dtype, columns)))
@@ -238,7 +238,7 @@ def test_copies_into_shared_memory(capability, columns, starts):
     ("bfloat16", 1 << 17, 1024, True), ("float32", 1 << 17, 1024, True), ("float32", 1 << 18, 4096, False),
     ("float32", 1 << 17, 40, False)])  # fmt: skip
 @pytest.mark.parametrize("name, sums", [("layer_norm_backward", 2), ("rms_norm_backward", 1)])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_gradients_of_weights_come_of_one_pass(name, sums, dtype, columns, rows, together):
     """Where a block or a cluster has a row, and rows are many: the next ones are on their way into shared memory."""
     orders = orders_of(norms.planned(name, rows_of(name, dtype, columns, rows=rows)))
@@ -302,7 +302,7 @@ def test_arrays_that_are_not_aligned_alike_are_read_element_by_element():
 
 @pytest.mark.parametrize("dtype, columns", [("bfloat16", 50257), ("float16", 50258), ("float32", 4099)])
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmax_backward"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_unaligned_rows_in_full_accesses(name, dtype, columns):
     """Their elements before and after aligned accesses are the only ones that are read and written one by one."""
     (order,) = orders_of(norms.planned(name, rows_of(name, dtype, columns)))
@@ -350,7 +350,7 @@ def own_orders(name, dtype, axis, shape=(8192, 4096), second=None):
 @pytest.mark.parametrize("axis", [1, 0, None])
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_reductions_of_ones_own(name, dtype, axis):
     """As those that numbacc brings: wide loads, no float64, nothing called, nothing spilled."""
     for order in own_orders(name, dtype, axis):

@@ -200,6 +200,7 @@ def in_clusters():
     return within
 
 
+@pytest.mark.sampled(simulated=1)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_clusters_add_in_the_order_of_two_passes(device_place, in_clusters, reverse):
     """Rows start and end anywhere. Results are in place, or start at another alignment. Merges need not commute."""

@@ -59,7 +59,7 @@ def test_everywhere(name, shape, axis, capability):
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint64", "bool", "complex64", "complex128"])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
 @pytest.mark.parametrize("shape, axis", CASES[:2], ids=str)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_other_dtypes(shape, axis, name, dtype):
     for order in orders_of(scans.planned(name, dense(shape, dtype), axis)):
         # Integers of 64 bits in all lanes: some wait in memory for a place in a register.
@@ -106,7 +106,7 @@ def test_rows_that_start_anywhere_are_as_wide(name, address):
      ((131072, 128), 0, "chained"), ((1 << 22, 4), 0, "first second last"), ((1024, 131072), 1, "whole"),
      ((1024, 131072), 0, "whole"), ((1 << 22, 3), 1, "whole"), ((8, 1 << 16, 16), 1, "chained")],
 )  # fmt: skip
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_few_rows_are_shared(shape, axis, stages):
     """A GPU of 132 multiprocessors, eight blocks each, is busy."""
     for dtype in ("float32", "bfloat16"):
@@ -118,7 +118,7 @@ def test_few_rows_are_shared(shape, axis, stages):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "complex128"])
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_few_rows_of_one_tile_have_more_threads(dtype):
     """They have as many as one tile needs, up to 512, without spilled registers; or a cluster of blocks shares it."""
     for columns in (1 << 13, (1 << 13) - 1, 1 << 11):
@@ -154,7 +154,7 @@ def test_columns_are_taken_by_one_block_where_that_keeps_a_gpu_busy(dtype, shape
     "of, dtype",
     [*product(["gradient", "products"], KINDS), *product(["products"], ["int8", "int64", "complex64", "complex128"])],
 )
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_blocks_that_share_columns_fit_a_multiprocessor(of, dtype):
     """Three of them, by registers and by shared memory: as much is on its way as memory takes to answer."""
     planned, what = (scans.planned_gradient, []) if of == "gradient" else (scans.planned, ["cumprod"])

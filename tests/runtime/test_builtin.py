@@ -21,7 +21,7 @@ if simulated():
     skip("not simulated", allow_module_level=True)
 
 from numbacc.runtime import native
-from numbacc.runtime.builtin import bound, bound_to_arrays
+from numbacc.runtime.builtin import bound, bound_to_arrays, bound_to_words
 
 word = ctypes.c_uint64
 CONTEXT = 0x7F12_3456_7890
@@ -156,14 +156,14 @@ def told():
             store_word(first, 2 + k, load_word(arrays, k))
         return -5
 
-    call = bound_to_arrays(note, seen)
+    call, spread = bound_to_arrays(note, seen), bound_to_words(note, seen)
 
-    def answer(*arguments):
+    def answer(*arguments, call=call):
         seen[:] = [7] * len(seen)
         assert call(*arguments) == -5
         return [number % 2**64 for number in seen[:-1]]
 
-    answer.call, answer.seen = call, seen
+    answer.call, answer.spread, answer.seen = call, spread, seen
     return answer
 
 
@@ -172,6 +172,8 @@ def test_addresses_and_scalars_are_one_behind_the_other(told, stream, scratch, a
     wanted = [stream, scratch, *addresses, *scalars, *[0] * (MANY_ARRAYS - len(addresses) - len(scalars))]
     for one, other in ((addresses, tuple(scalars)), (tuple(addresses), scalars)):
         assert told(stream, scratch, one, other) == [number % 2**64 for number in wanted]
+    given = (stream, scratch, *addresses, *scalars)
+    assert told(*given, call=told.spread) == [number % 2**64 for number in wanted]
 
 
 def test_more_words_than_there_is_room_for(told):
@@ -180,6 +182,8 @@ def test_more_words_than_there_is_room_for(told):
         told.seen[:] = [7] * len(told.seen)
         with pytest.raises(TypeError):
             told.call(0, 0, addresses, scalars)
+        with pytest.raises(TypeError):
+            told.spread(0, 0, *addresses, *scalars)
         assert list(told.seen) == [7] * len(told.seen)
 
 
@@ -193,6 +197,12 @@ def test_more_words_than_there_is_room_for(told):
 def test_what_is_no_list_of_integers_is_refused(told, wrong):
     with pytest.raises(TypeError):
         told.call(*wrong)
+
+
+@pytest.mark.parametrize("wrong", [(), (0,), ("x", 0), (0, None), (0, 0, [1]), (0, 0, 1, "x")])
+def test_words_are_integers(told, wrong):
+    with pytest.raises(TypeError):
+        told.spread(*wrong)
 
 
 def test_a_builtin_keeps_its_template_and_no_more(told):

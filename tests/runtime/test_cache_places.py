@@ -123,6 +123,7 @@ def test_unknown_user_without_home(read_only_package):
     assert_works_with_one_warning(work(read_only_package, UNKNOWN_USER), "no home directory")
 
 
+@pytest.mark.slow
 def test_cache_path_is_a_file(read_only_package, tmp_path):
     (tmp_path / "file").write_text("")
     found = work(read_only_package, HOME=str(tmp_path), NUMBACC_CACHE_DIR=str(tmp_path / "file"))
@@ -131,6 +132,7 @@ def test_cache_path_is_a_file(read_only_package, tmp_path):
 
 
 @skip_if(sys.platform == "win32", "posix")
+@pytest.mark.slow
 def test_full_disk(read_only_package, tmp_path):
     assert_works_with_one_warning(work(read_only_package, FULL_DISK, HOME=str(tmp_path)), tmp_path)
 

@@ -130,6 +130,7 @@ def test_what_was_compiled_is_found_again(tmp_path, monkeypatch):
     assert code.startswith(b"\x7fELF") and entry.encode() in code
 
 
+@pytest.mark.slow
 def test_the_command_compiles_in_processes_and_says_how_many(tmp_path):
     command = [sys.executable, "-m", "numbacc", "compile", "copies", "--capability", "9.0", "--processes", "2"]
     environment = {**os.environ, "NUMBACC_CACHE_DIR": str(tmp_path)}

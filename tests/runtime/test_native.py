@@ -31,6 +31,7 @@ CONTEXT, FUNCTION, POOL, STREAM = 0x7F12_3456_7890, 0x7F00_0000_1110, 0x5550, 0x
 word = ctypes.c_uint64
 c_function = {
     "cuCtxGetCurrent": ctypes.CFUNCTYPE(ctypes.c_int, word),
+    "cuLaunchKernel": ctypes.CFUNCTYPE(ctypes.c_int, word, *[ctypes.c_uint] * 7, word, word, word),
     "cuLaunchKernelEx": ctypes.CFUNCTYPE(ctypes.c_int, word, word, word, word),
     "cuMemAllocFromPoolAsync": ctypes.CFUNCTYPE(ctypes.c_int, word, word, word, word),
     "cuMemFreeAsync": ctypes.CFUNCTYPE(ctypes.c_int, word, word),
@@ -73,21 +74,25 @@ class FakeDriver:
         word.from_address(result).value = self.context
         return 0
 
+    def cuLaunchKernel(self, function, x, y, z, threads, rows, layers, shared, stream, parameters, extra):
+        return self._launched((x, y, z), (threads, rows, layers), shared, stream, 0, function, parameters, extra)
+
     def cuLaunchKernelEx(self, config, function, parameters, extra):
         found = LaunchConfig.from_address(config)
+        assert found.numAttrs
+        grid, block = (
+            (found.gridDimX, found.gridDimY, found.gridDimZ),
+            (found.blockDimX, found.blockDimY, found.blockDimZ),
+        )
+        more = found.sharedMemBytes, found.hStream or 0, found.numAttrs
+        return self._launched(grid, block, *more, function, parameters, extra)
+
+    def _launched(self, grid, block, shared, stream, attributes, function, parameters, extra):
         # CU_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END, as cuda.h numbers them.
         keys = (word * 5).from_address(extra)
         assert (keys[0], keys[2], keys[4]) == (1, 2, 0)
-        launched = Launched(
-            (found.gridDimX, found.gridDimY, found.gridDimZ),
-            (found.blockDimX, found.blockDimY, found.blockDimZ),
-            found.sharedMemBytes,
-            found.hStream or 0,
-            found.numAttrs,
-            function,
-            parameters,
-            ctypes.string_at(keys[1], word.from_address(keys[3]).value),
-        )
+        arguments = ctypes.string_at(keys[1], word.from_address(keys[3]).value)
+        launched = Launched(grid, block, shared, stream, attributes, function, parameters, arguments)
         self.calls.append(("launch", launched))
         return self.status
 
@@ -199,7 +204,7 @@ def test_the_template_is_laid_out_as_documented(driver):
         native.GET_CURRENT: driver.address("cuCtxGetCurrent"),
         native.CONTEXT: CONTEXT,
         native.IS_CAPTURING: driver.address("cuStreamIsCapturing"),
-        native.LAUNCH: driver.address("cuLaunchKernelEx"),
+        native.LAUNCH: driver.address("cuLaunchKernel"),
         native.FUNCTION: FUNCTION,
         native.COUNT: 2,
         native.POINTERS: 2,

@@ -212,6 +212,7 @@ def moves():
     return peek, poke
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("stores", "loads", "message"),
     [

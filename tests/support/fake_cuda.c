@@ -318,10 +318,14 @@ int cuModuleGetFunction(void **function, void *module, char *name) { *function =
 int cuFuncGetAttribute(int *value, int attribute, void *function) { *value = 0; return OK; }
 int cuFuncSetAttribute(void *function, int attribute, int value) { return OK; }
 typedef struct config { unsigned grid[3], block[3], shared; stream *stream; } config;
-int cuLaunchKernelEx(config *c, void *function, void *parameters, word *extra) {
+int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned rows, unsigned layers,
+                   unsigned shared, stream *q, void *parameters, word *extra) {
     /* The first argument, which is an array's address, and the last two: what a call brings, if it does. */
     word *packed = (word *)extra[1], count = *(word *)extra[3] / 8;
-    return queue(c->stream, "launch", packed[0], packed[count - 2], packed[count - 1]);
+    return queue(q, "launch", packed[0], packed[count - 2], packed[count - 1]);
+}
+int cuLaunchKernelEx(config *c, void *function, void *parameters, word *extra) {
+    return cuLaunchKernel(function, 0, 0, 0, 0, 0, 0, 0, c->stream, parameters, extra);
 }
 
 /* ---------------------------------------------------------------- graphs */

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import threading
 
 import numpy as np
 from family_work import FAMILY
@@ -11,6 +13,7 @@ import numbacc
 from numbacc import attention, conv, cuda, fft, gated, gemm, random
 from numbacc import device as device_functions
 from numbacc import elementwise as ew
+from numbacc.attention import flash
 from numbacc.runtime import device
 from numbacc.runtime import device as runtime
 
@@ -111,6 +114,58 @@ def _attention_gradients(x, out, stream):
     return attention.backward(o, q, q, q, o, stats, **options)[0]
 
 
+def _attention_in_parts(x, out, stream):
+    """Few queries on many keys: cuDNN reads the lengths of the parts from memory of the plan."""
+    half = ew.astype(x, "float16", stream=stream).reshape((x.size // 64, 64))
+    k = numbacc.empty((9, *half.shape), "float16", device=x.device, stream=stream)
+    with contextlib.nullcontext() if stream is None else numbacc.stream(stream):
+        k[...] = half
+    q, k = half[:64].reshape((1, 1, 64, 64)), k.reshape((1, 1, 9 * half.shape[0], 64))
+    return attention.forward(q, k[:, :, :-5], k[:, :, 5:], out=out, stream=stream)
+
+
+#: Held while `flash.prefers_wgmma` differs from its default, which threads share.
+_PREFERENCE = threading.Lock()
+
+
+@contextlib.contextmanager
+def _planning(wgmma):
+    """Choose the flash kernels with wgmma where they run, or those with mma.sync of other GPUs, for plans made here."""
+    with _PREFERENCE:
+        flash.prefers_wgmma = wgmma
+        try:
+            yield
+        finally:
+            flash.prefers_wgmma = True
+
+
+def _flash(wgmma, capped):
+    """Attention with a score function, of float16. Each choice of kernels has another function, so another plan."""
+
+    def work(x, out, stream):
+        q = _heads(ew.astype(x, "float16", stream=stream))
+        options = {"score": capped, "mask": "causal", "layout": "BSHD", "stream": stream}
+        with _planning(wgmma):
+            return attention.forward(q, q, q[:, ::-1], **options, out=out)
+
+    return work
+
+
+def _flash_gradients(wgmma, capped):
+    """The gradients of keys, whose order of additions repeats."""
+
+    def work(x, out, stream):
+        q = _heads(ew.astype(x, "float16", stream=stream))
+        options = {"score": capped, "mask": "causal", "layout": "BSHD", "stream": stream}
+        dq, dv = (numbacc.empty_like(q, stream=stream) for _ in range(2))
+        with _planning(wgmma):
+            o, stats = attention.forward(q, q, q, **options, return_stats=True)
+            outs = None if out is None else (dq, out, dv)
+            return attention.backward(o, q, q, q, o, stats, **options, out=outs)[1]
+
+    return work
+
+
 def _fft(x, out, stream):
     return fft.fft(x, out=out, stream=stream)
 
@@ -179,6 +234,11 @@ WORK = {
     "attention": _attention,
     "fused attention": _fused_attention,
     "attention gradients": _attention_gradients,
+    "attention in parts": _attention_in_parts,
+    "flash attention": _flash(True, lambda s, b, h, i, j: 2 * math.tanh(s / 2)),
+    "flash gradients": _flash_gradients(True, lambda s, b, h, i, j: 2 * math.tanh(s / 2)),
+    "flash attention, mma.sync": _flash(False, lambda s, b, h, i, j: 3 * math.tanh(s / 3)),
+    "flash gradients, mma.sync": _flash_gradients(False, lambda s, b, h, i, j: 3 * math.tanh(s / 3)),
     "fft": _fft,
     "padded fft": _padded,
     "shift": _shift,

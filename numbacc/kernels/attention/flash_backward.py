@@ -18,7 +18,7 @@ from ..primitives.device.attention_tiles import red_fragment, store_bricks, time
 from .flash_gradients import weighing
 from .flash_scores import products, starts_of, warpgroup_product
 from .flash_spec import BLOCK, ROW, ROWS, WIDE, FlashSpec
-from .flash_tiles import reaching, row_place, storing, visiting
+from .flash_tiles import keys_loading, reaching, row_place, storing, visiting
 
 
 def parameters(spec: FlashSpec) -> list[tuple[str, Any]]:
@@ -44,7 +44,7 @@ def make(spec: FlashSpec) -> Any:
     DQ_STEPS, DQ_A, DQ_B, DQ_OWN = (8, 0, BRICK, DQ_BYTES) if PARTS == 2 else (4, OWN, OWN, 0)
     multiply, pack = warpgroup_product(spec)
     (advance, tile_of, bits_of, load), (weights, gradients) = visiting(spec), weighing(spec)
-    reach = reaching(spec)
+    reach, load_keys = reaching(spec), keys_loading(spec, BRICK)
     starts_at, transposed, store = starts_of(spec.operands), products(spec, SUMS, BRICK, OWN), storing(spec, BRICK)
 
     def kernel(
@@ -58,14 +58,7 @@ def make(spec: FlashSpec) -> Any:
         block, kv_head, batch = np.int64(cuda.blockIdx.x), np.int64(cuda.blockIdx.y), np.int64(cuda.blockIdx.z)
         first, all_tiles = block * BLOCK, (rows + BLOCK - 1) // BLOCK * 2
         if cuda.threadIdx.x == 0:  # loads begin before this thread looks at lists of blocks
-            for number in range(5):
-                device.mbarrier_init(arrived + 8 * number, 1)
-            device.fence_mbarrier_init()
-            device.mbarrier_arrive_expect_tx(arrived, 2 * PARTS * BRICK)
-            for part in range(PARTS):
-                corner = (WIDE * part, first, kv_head, batch)
-                device.tma_load(shared + K + part * BRICK, map_k, corner, arrived)
-                device.tma_load(shared + V + part * BRICK, map_v, corner, arrived)
+            load_keys(map_k, map_v, shared + K, arrived, first, kv_head, batch)
         queries, keys, shift, tiles, begin = reach(lengths_q, lengths_kv, batch, rows, keys, first, shift, right)
         last = (kv_head + 1) * group_heads
         blocks = (counts, lists, batch * map_batch + block, map_head, map_width)

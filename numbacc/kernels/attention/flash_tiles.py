@@ -12,7 +12,7 @@ from ..primitives.device.emitting import composed
 from .flash_scores import tiles_of
 from .flash_spec import BLOCK, BLOCK_WORDS, ROW, ROWS, STAGES, WIDE, FlashSpec
 
-__all__ = ["feeding", "reaching", "row_place", "storing", "visiting"]
+__all__ = ["feeding", "keys_loading", "reaching", "row_place", "storing", "visiting"]
 
 #: Bytes of the statistics of a tile: maxima, reciprocals of sums, and rowsum(o do).
 STATS = 768
@@ -96,6 +96,29 @@ def storing(spec: FlashSpec, brick: int) -> Any:
             device.cp_async_bulk_commit_group()
 
     return store
+
+
+def keys_loading(spec: FlashSpec, brick: int) -> Any:
+    """Return the device function of backward kernels that initializes barriers, and loads a block's keys and values.
+
+    Args:
+        brick: bytes of 64 columns of the block in shared memory.
+    """
+    PARTS = spec.head_dim // WIDE
+
+    @composed
+    def load_keys(map_k, map_v, at, arrived, first, head, batch):
+        """Load keys to shared memory, and values after them. One thread does this."""
+        for number in range(5):
+            device.mbarrier_init(arrived + 8 * number, 1)
+        device.fence_mbarrier_init()
+        device.mbarrier_arrive_expect_tx(arrived, 2 * PARTS * brick)
+        for part in range(PARTS):
+            corner = (WIDE * part, first, head, batch)
+            device.tma_load(at + part * brick, map_k, corner, arrived)
+            device.tma_load(at + (PARTS + part) * brick, map_v, corner, arrived)
+
+    return load_keys
 
 
 def reaching(spec: FlashSpec) -> Any:

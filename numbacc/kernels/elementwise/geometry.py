@@ -168,6 +168,7 @@ def order_of(
         words=words_of(kernel.scalars),
         shared=geometry.shared,
         cluster=geometry.cluster,
+        follows=kernel.is_flat,
     )
 
 

@@ -53,7 +53,7 @@ class KernelWithScratch(LaunchExecutable):
     def __init__(self, launcher: Any, nbytes: int):
         super().__init__(launcher)
         self.workspace_bytes, self._launch = nbytes, launcher.launch
-        self.launch = self._launch_behind
+        self.launch, self.launch_words = self._launch_behind, None
 
     def _launch_behind(self, stream: int, scratch: int, addresses: Sequence[int], scalars: Sequence[int]) -> Any:
         return self._launch(stream, 0, [*addresses, scratch], scalars)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable
-from fractions import Fraction
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
@@ -336,11 +335,13 @@ def _fma_double(x: Any, y: Any, z: Any) -> Any:
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
         # If x and y are finite, so is their product.
         return np.float64(z) if math.isfinite(x) and math.isfinite(y) else found
-    exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    # Python rounds a quotient of integers once.
+    (a, below_a), (b, below_b), (c, below_c) = (float(each).as_integer_ratio() for each in (x, y, z))
+    exact, below = a * b * below_c + c * below_a * below_b, below_a * below_b * below_c
     if not exact:
         return found  # has the right sign of zero
     try:
-        return np.float64(float(exact))
+        return np.float64(exact / below)
     except OverflowError:
         return np.float64(math.inf if exact > 0 else -math.inf)
 
