@@ -7,6 +7,7 @@ import pytest
 
 import numbacc
 from numbacc import elementwise
+from numbacc.runtime import device as runtime
 
 pytestmark = pytest.mark.gpu
 
@@ -51,6 +52,30 @@ def test_chains_of_small_kernels(step, terms, way):
             chain(step, terms, arrays, stream)
         for found, exact in zip(arrays, wanted(step, terms, hosts), strict=True):
             np.testing.assert_array_equal(numbacc.asnumpy(found), exact)
+
+
+@pytest.mark.parametrize("shape", [(64, 256), (3000, 1000), (200, 30_001), (4096, 7)], ids=str)
+def test_chains_of_rows(shape):
+    """Calls that do not wait for each other give the same bits as calls that do."""
+    rng = np.random.default_rng(5)
+    hosts = [rng.normal(size=shape).astype(np.float32) for _ in range(3)]
+    weight = numbacc.asarray(np.ones(shape[1], np.float32))
+
+    def run(waits):
+        arrays = [numbacc.asarray(each) for each in hosts]
+        for n in range(STEPS):
+            a, b, out = (arrays[(n - k) % 3] for k in (1, 2, 0))
+            elementwise.softmax(a, out=out)
+            elementwise.softmax_backward(b, out, out=b)
+            elementwise.add(out, b, out=out)
+            elementwise.rms_norm(out, weight, out=out)
+            elementwise.log_softmax(b, out=b)
+            if waits:
+                runtime.synchronize(0, runtime.current_device())
+        return [numbacc.asnumpy(each) for each in arrays]
+
+    for one, other in zip(run(False), run(True), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("in_graph", [False, True])

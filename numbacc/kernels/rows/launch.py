@@ -500,6 +500,7 @@ class RowExecutable(TaskOperation):
             words=words_of(task.scalars),
             shared=launch.shared,
             cluster=launch.blocks,
+            follows=kernel.is_early,
         )
 
     @property
@@ -523,6 +524,7 @@ class RowExecutable(TaskOperation):
             kernel=SumsSpec(row, sums, parts, found.depth, found.threads, found.held, is_whole),
             grid=(found.groups * launch.blocks, 1),
             constants=(*order.constants[:-1], -(-given.rows // launch.block[1])),
+            follows=False,
         )
 
     def _width(self, alignments: Sequence[int]) -> int:

@@ -30,7 +30,7 @@ from ..primitives import block_reduce
 from ..primitives.block_partials import chunked
 from ..primitives.block_reduce import CELLS, WARP_CELLS, exchanging_blocks, settling, settling_blocks, settling_warps
 from ..primitives.decoupled_look_back import telling
-from ..primitives.instructions import kept_memory
+from ..primitives.instructions import kept_memory, wait_for_previous
 from ..primitives.kept_runs import kept_runs
 from ..primitives.operands import operands, scalar_reader
 from ..primitives.packed_16bit import in_words
@@ -901,6 +901,9 @@ def make(spec: RowSpec) -> Kernel:
     In the form "across", y threads process a row, and adjacent threads process adjacent rows. The number of columns is
     a multiple of the access width. In a cluster `blocks` blocks share a row. A thread keeps `held` accesses of each
     input in shared memory. With a total there is one more block, see `adding`.
+
+    Blocks that share no row may start before the stream's previous kernel has ended. That saves 0.6 µs of the host's
+    time for a launch on an H200's machine, too.
     """
     own = operands(tuple(TABLE[name] for name in spec.reads), 1, 1, spec.compute)
     io = SimpleNamespace(offsets=own.offsets, unravel=own.unravel, map_lanes=own.map_lanes, apply=own.apply)
@@ -915,13 +918,15 @@ def make(spec: RowSpec) -> Kernel:
     (ask, pick), of_stages = _picking(spec, offsets), _all if spec.picks is None else none
     of_formula = none if spec.factor is None else _all
     note_row, integer = _noting(spec, io, pick, total), integer_of(spec)
-    is_adding, add, tell = total.is_adding, total.add, total.tell
+    is_adding, add, tell, is_early = total.is_adding, total.add, total.tell, spec.is_early
 
     def kernel(ins, outs, in_steps, out_steps, outer, rows, columns, blocks, held, words):
         more = scalars(words)
         cells = cuda.shared.array((slots, each), cell)
         row, place, rank, group, apart = placing(blocks)
         row, thread = integer(row), np.int32(cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x)
+        if is_early:
+            wait_for_previous()
         if is_adding(blocks):
             add(outs, offsets(unravel(0, outer) + (0,), out_steps), cells, thread, rows, blocks, more)
             return

@@ -89,6 +89,11 @@ class RowSpec(_RowFields, Spec):
         return self.stats == len(self.writes)
 
     @property
+    def is_early(self) -> bool:
+        """True if the kernel waits for the stream's previous kernel itself, see `LaunchOrder.follows`."""
+        return not self.is_cluster and self.total is None
+
+    @property
     def is_packed(self) -> bool:
         """True if a thread keeps its row in words of two 16-bit floats: see `packed_16bit.in_words`."""
         is_alone = self.is_reduction and len(self.reads) == 1 and self.form == "registers"
