@@ -308,7 +308,7 @@ def has_other_tiles(case):
     return number is not None and number != [*CASES].index(case.name) % 2
 
 
-@pytest.mark.sampled(98, simulated=3)
+@pytest.mark.sampled(98, simulated=2)
 @pytest.mark.too_long(lambda case: has_other_tiles(case))
 @pytest.mark.parametrize("name", CASES)
 def test_results_and_gradients(kernels, name):
@@ -359,7 +359,7 @@ def near(b, h, q, k):
     return ((q - k < 70) & (k - q < 90 * (h + 1)),)
 
 
-@pytest.mark.sampled(98, simulated=2)
+@pytest.mark.sampled(98, simulated=1)
 @pytest.mark.parametrize("is_backward", [False, True])
 @pytest.mark.parametrize(
     ("what", "queries", "keys"), [("all", 150, 304), ("all", 256, 256), ("keys", 140, 200), ("mask", 200, 150)]

@@ -18,63 +18,59 @@ FILES = {path.name: path for path in TESTS.glob("*/*.py")}
 pytestmark = skip_if(simulated(), "not simulated")
 
 
-GROUPS = [
-    # Those that take long come first.
-    "test_attention.py test_attention_errors.py test_attention_order.py test_attention_sequences.py "
-    "test_attention_float8.py test_attention_biases.py test_attention_fused.py test_attention_versions.py "
-    "test_attention_slices.py test_score_functions.py test_attention_parts.py test_flash_kernels.py test_flash.py",
-    "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py "
-    "test_conv_depthwise.py test_conv_turned.py test_conv_windows.py test_conv_depth.py test_conv_few_channels.py "
-    "test_conv_copies.py test_conv_interleaved.py",
-    "test_positions.py test_blocks.py test_losses.py test_row_precision.py test_ahead.py test_optimizers.py "
-    "test_optimizer_calls.py test_clipping.py test_muon.py",
-    "test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py test_box_muller.py "
-    "test_random_copies.py test_random_reach.py test_random_graphs.py test_nextafter.py",
-    "simulated_kernels.py test_uneven.py test_tabulated.py",
-    "test_elementwise_calls.py test_elementwise_dtypes.py test_elementwise_plans.py test_operators.py "
-    "test_numpy_functions.py test_numpy_calls.py test_portable.py test_array_methods.py test_elementwise_kernels.py "
-    "test_elementwise_kernel_gradients.py test_formula_calls.py test_formula_python.py "
-    "test_formula_outside.py",
-    "test_elementwise.py test_complex.py test_elementwise_gradients.py test_rank_zero.py test_programs.py",
-    "test_reductions.py test_reductions_calls.py test_places.py test_rows.py test_joining.py "
-    "test_array_api.py test_bench_runs.py test_ulp.py",
-    "test_operands.py",
-    "test_family_order.py test_scans.py test_scans_calls.py test_scans_chained.py",
-    "test_index_gradients.py test_row_gradients.py test_clusters.py test_long_rows.py test_reduction_gradients.py "
-    "test_maps.py test_unaligned_rows.py test_residual_norms.py",
-    "test_gated.py test_gated_errors.py test_gated_register.py test_gated_linear.py test_record.py "
-    "test_derive.py test_epilogue_kernels.py test_saved.py",
-    "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_errors.py test_gemm_alignment.py "
-    "test_gemm_gradients.py test_python_epilogues.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py "
-    "test_gemm_arguments.py test_epilogue_kernel.py "
-    "test_linear_cross_entropy.py test_tape.py test_modules.py",
+#: What runs kernels there in the fast tests. Files whose tests take long come first.
+FAST = (
+    "test_attention.py test_attention_errors.py test_attention_sequences.py test_attention_float8.py "
+    "test_attention_biases.py test_attention_fused.py test_score_functions.py test_attention_parts.py "
+    "test_flash_kernels.py test_flash.py test_positions.py test_blocks.py test_losses.py test_row_precision.py "
+    "test_ahead.py test_optimizers.py test_optimizer_calls.py test_clipping.py test_muon.py simulated_kernels.py "
+    "test_uneven.py test_tabulated.py test_elementwise.py test_complex.py test_elementwise_gradients.py "
+    "test_rank_zero.py test_reductions.py test_reductions_calls.py test_places.py test_rows.py test_joining.py "
+    "test_array_api.py test_ulp.py test_operands.py test_family_order.py test_scans.py test_scans_calls.py "
+    "test_scans_chained.py test_index_gradients.py test_row_gradients.py test_clusters.py test_long_rows.py "
+    "test_reduction_gradients.py test_maps.py test_unaligned_rows.py test_residual_norms.py test_gated.py "
+    "test_gated_register.py test_gated_linear.py test_derive.py test_epilogue_kernels.py test_saved.py "
+    "test_gemm.py test_gemm_shapes.py test_gemm_narrow.py test_gemm_alignment.py test_gemm_gradients.py "
+    "test_python_epilogues.py test_gemm_plans.py test_gemm_layers.py test_gemm_masks.py test_epilogue_kernel.py "
     "simulated_arrays.py simulated_launches.py test_captured_alignment.py test_tracing.py test_tracing_kernels.py "
-    "test_puzzles.py test_debugger.py test_compile_errors.py test_compiled_launches.py test_compiled_names.py "
-    "test_events.py test_compiled_steps.py test_files.py test_exchange.py test_distributed.py test_device_copies.py "
-    "test_device_kernels.py",
-    "test_elementwise_inspect.py test_elementwise_reductions_own.py test_elementwise_reductions_object.py "
-    "test_extreme_gradients.py",
-    "test_fft.py test_fft_plans.py test_fft_errors.py test_plan_base.py test_casts.py test_casts_float8.py "
-    "test_specialize.py test_shown.py test_html.py",
-    "test_arguments.py test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py "
-    "test_device_array.py test_copies.py test_foreign.py test_docs.py test_docstrings.py test_creation.py "
-    "test_keywords.py test_messages.py test_jax.py",
-]
-
-
-#: Groups share processes, each of which takes seconds to start.
-SHARED = [" ".join(GROUPS[k::2]) for k in range(2)]
+    "test_puzzles.py test_compiled_launches.py test_compiled_names.py test_events.py test_compiled_steps.py "
+    "test_files.py test_exchange.py test_device_copies.py test_device_kernels.py test_elementwise_inspect.py "
+    "test_elementwise_reductions_own.py test_elementwise_reductions_object.py test_extreme_gradients.py "
+    "test_conv_depthwise.py test_device_array.py test_copies.py test_elementwise_kernels.py test_operators.py "
+    "test_casts.py test_box_muller.py test_random_copies.py"
+)
+#: What runs there in the slow tests only: arguments, plans and errors, and functions whose kernels others of the files
+#: have, or which NVIDIA's libraries compute.
+SLOW = (
+    "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py "
+    "test_conv_turned.py test_conv_windows.py test_conv_depth.py test_conv_few_channels.py test_conv_copies.py "
+    "test_conv_interleaved.py test_random.py test_random_arrays.py test_random_engine.py test_random_plans.py "
+    "test_random_reach.py test_random_graphs.py test_nextafter.py test_elementwise_calls.py "
+    "test_elementwise_dtypes.py test_elementwise_plans.py test_numpy_functions.py test_numpy_calls.py "
+    "test_portable.py test_array_methods.py test_elementwise_kernel_gradients.py test_formula_calls.py "
+    "test_formula_python.py test_formula_outside.py test_fft.py test_fft_plans.py test_fft_errors.py "
+    "test_plan_base.py test_casts_float8.py test_specialize.py test_shown.py test_html.py test_arguments.py "
+    "test_array_arguments.py test_argument_names.py test_stream_arguments.py test_refusals.py test_foreign.py "
+    "test_docs.py test_docstrings.py test_creation.py test_keywords.py test_messages.py test_jax.py "
+    "test_bench_runs.py test_programs.py test_debugger.py test_modules.py test_tape.py "
+    "test_linear_cross_entropy.py test_attention_order.py test_attention_slices.py test_attention_versions.py "
+    "test_distributed.py test_gated_errors.py test_gemm_errors.py test_gemm_arguments.py test_compile_errors.py "
+    "test_record.py"
+)
 
 
 @pytest.mark.parametrize(
     "files, which",
     [
-        *((files, "not slow") for files in SHARED),
-        *(pytest.param(files, "slow", marks=pytest.mark.slow) for files in SHARED),
+        (FAST.split(), "not slow"),
+        pytest.param(SLOW.split(), "slow or not slow", marks=pytest.mark.slow),
+        # Two processes that take equally long.
+        *(pytest.param(FAST.split()[k::2], "slow", marks=pytest.mark.slow) for k in range(2)),
     ],
+    ids=["fast", "others", "half of the slow", "other half"],
 )
 def test_in_the_simulator(files, which):
-    paths = [str(FILES[name]) for name in files.split()]
+    paths = [str(FILES[name]) for name in files]
     command = [
         sys.executable,
         "-m",
@@ -100,7 +96,7 @@ def test_all_that_takes_a_place_runs_there():
     takes = re.compile(r"^def test_\w+\(place\b", re.MULTILINE)
     texts = {name: path.read_text() for name, path in FILES.items() if name.startswith("test_")}
     files = {name for name, text in texts.items() if takes.search(text) and 'parametrize("place' not in text}
-    assert files and files <= {name for group in GROUPS for name in group.split()}
+    assert files and files <= {*FAST.split(), *SLOW.split()}
 
 
 @pytest.mark.parametrize("raw", [False, True], ids=["matmul", "raw"])
