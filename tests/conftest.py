@@ -100,8 +100,9 @@ def pytest_collection_modifyitems(config, items):
     simulator, the parameters change together: the fast cases are the few that have each value once. If that leaves more
     cases than `sampled` says, or in the simulator more than one, so many of them are fast, spread evenly. With
     `each_alone(in_pairs=True)`, and in the simulator, a slow case runs only if it has two values that no other case has
-    together, and at most `MOST_PAIRED` of them run, spread evenly, or of real kernels with `sampled(..., all_run=True)`
-    all; the rest are marked `repeated`. Tests that would be skipped are left out.
+    together. At most `MOST_PAIRED` of these cases run, spread evenly. All of them run if they compile real kernels and
+    have the mark `sampled(..., all_run=True)`. The other slow cases are marked `repeated`. Tests that would be skipped
+    are left out.
     """
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     tests = defaultdict(list)
@@ -132,7 +133,7 @@ def pytest_collection_modifyitems(config, items):
     leave_out(config, items)
 
 
-#: The most slow cases of a test of which only those run that have new pairs of values.
+#: The most slow cases of a test that run, if each must have a new pair of values.
 MOST_PAIRED = 12
 #: Why cases marked `repeated` are left out.
 REPEATED = f"has no two values that no other case has together, or {MOST_PAIRED} slow cases of the test run"

@@ -18,7 +18,7 @@ FILES = {path.name: path for path in TESTS.glob("*/*.py")}
 pytestmark = skip_if(simulated(), "not simulated")
 
 
-#: What runs kernels there in the fast tests. Files whose tests take long come first.
+#: Files that run there in the fast tests: they test kernels. Files whose tests take long come first.
 FAST = (
     "test_attention.py test_attention_errors.py test_attention_sequences.py test_attention_float8.py "
     "test_attention_biases.py test_attention_fused.py test_score_functions.py test_attention_parts.py "
@@ -39,8 +39,8 @@ FAST = (
     "test_conv_depthwise.py test_device_array.py test_copies.py test_elementwise_kernels.py test_operators.py "
     "test_casts.py test_box_muller.py test_random_copies.py"
 )
-#: What runs there in the slow tests only: arguments, plans and errors, and functions whose kernels others of the files
-#: have, or which NVIDIA's libraries compute.
+#: Files that run there in the slow tests only. They test arguments, plans and errors, functions that NVIDIA's libraries
+#: compute, and functions whose kernels the other files test.
 SLOW = (
     "test_conv.py test_conv_calls.py test_conv_errors.py test_conv_lowering.py test_conv_order.py "
     "test_conv_turned.py test_conv_windows.py test_conv_depth.py test_conv_few_channels.py test_conv_copies.py "
