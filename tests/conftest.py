@@ -100,9 +100,8 @@ def pytest_collection_modifyitems(config, items):
     simulator, the parameters change together: the fast cases are the few that have each value once. If that leaves more
     cases than `sampled` says, or in the simulator more than one, so many of them are fast, spread evenly. With
     `each_alone(in_pairs=True)`, and in the simulator, a slow case runs only if it has two values that no other case has
-    together. At most `MOST_PAIRED` of these cases run, spread evenly. All of them run if they compile real kernels and
-    have the mark `sampled(..., all_run=True)`. The other slow cases are marked `repeated`. Tests that would be skipped
-    are left out.
+    together. At most `MOST_PAIRED` of these cases run, or as many as have each value once. The other slow cases are
+    marked `repeated`. Tests that would be skipped are left out.
     """
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     tests = defaultdict(list)
@@ -125,15 +124,16 @@ def pytest_collection_modifyitems(config, items):
             fast = [case.get_closest_marker("slow") is None for case in left]
             for number in without_new_pairs([parameters(case) for case in left], fast):
                 left[number].add_marker("repeated")
-            if simulated() or not (sample and sample.kwargs.get("all_run", False)):
-                kept = [n for n, case in enumerate(left) if not fast[n] and not case.get_closest_marker("repeated")]
-                for number in beyond_sample(len(kept), MOST_PAIRED):
-                    left[kept[number]].add_marker("repeated")
+            kept = [case for case, is_fast in zip(left, fast, strict=True) if not is_fast]
+            kept = [case for case in kept if not case.get_closest_marker("repeated")]
+            more = [*beyond_pairs([parameters(case) for case in kept])]
+            for number in beyond_sample(len(more), max(MOST_PAIRED - len(kept) + len(more), 0)):
+                kept[more[number]].add_marker("repeated")
     yield
     leave_out(config, items)
 
 
-#: The most slow cases of a test that run, if each must have a new pair of values.
+#: The most slow cases of a test that run because of their pairs of values.
 MOST_PAIRED = 12
 #: Why cases marked `repeated` are left out.
 REPEATED = f"has no two values that no other case has together, or {MOST_PAIRED} slow cases of the test run"

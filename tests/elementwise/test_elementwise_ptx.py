@@ -38,7 +38,7 @@ def check(name, spec, *, is_loaded=True):
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", [name for name in TABLE if "f" in TABLE[name].row.meanings])
-@pytest.mark.sampled(8, all_run=True)
+@pytest.mark.sampled(8)
 def test_functions(name, dtype):
     check(name, spec_of(TABLE[name].row, dtype), is_loaded=name != "imag")
 
@@ -53,14 +53,14 @@ def test_long_formulas_of_many_numbers(name):
 
 
 @pytest.mark.parametrize("name", gradients.DIFFERENTIABLE)
-@pytest.mark.sampled(4, all_run=True)
+@pytest.mark.sampled(4)
 def test_gradients(name):
     row = gradients.gradient_row(TABLE[name].row)
     check(row.name, spec_of(row, "bfloat16"))
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if "i" in TABLE[name].row.meanings])
-@pytest.mark.sampled(4, all_run=True)
+@pytest.mark.sampled(4)
 def test_integers(name):
     spec = spec_of(TABLE[name].row, "int32")
     found = check(name, spec, is_loaded=name not in CONSTANT)
@@ -69,7 +69,7 @@ def test_integers(name):
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if "c" in TABLE[name].row.meanings])
-@pytest.mark.sampled(4, all_run=True)
+@pytest.mark.sampled(4)
 def test_complex(name):
     """Single precision but where CUDA reduces large angles."""
     found = ptx.compiled(spec_of(TABLE[name].row, "complex64"))
