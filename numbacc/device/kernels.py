@@ -85,9 +85,9 @@ def function(function: Callable[..., Any]) -> Any:
         ... def square(x):
         ...     return x * x
     """
-    from ..base._numba import COMPILES, cuda
+    from ..kernels.primitives.device.emitting import composed
 
-    return cuda.jit(device=True, forceinline=True)(function) if COMPILES else cuda.jit(device=True)(function)
+    return composed(function)
 
 
 def _restored(function: Callable[..., Any], *options: Any) -> DeviceKernel:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..primitives.device import fill_fragment, fragment_map, fragment_part, unroll
+from ..primitives.device.emitting import composed
 from ..primitives.specialize import specialize
-from .operands import FORMATS, SUMS, TILES, inlined, loaded_at_once, reader
+from .operands import FORMATS, SUMS, TILES, loaded_at_once, reader
 from .results import store_box, store_direct, store_reduced
 from .spec import COLUMNS, GemmSpec
 from .transposed_results import store_transposed
@@ -29,7 +30,7 @@ def finish(spec: GemmSpec) -> tuple[Any, Any]:
     begin_rest, finish_rest = _part(spec, REST // 8, 1, REST // 2) if REST else (begin_part, finish_part)
     rest_of = _last(spec.sums, spec.own[1] // 2, SUMS * parts)
 
-    @inlined
+    @composed
     def begin(operands, pitches, top, left, end, n, thread):
         row, column = top + 16 * (thread >> 5) + ((thread & 31) >> 2), left + 2 * (thread & 3)
         words = begin_part(operands, pitches, row, column, end - row, n - column)
@@ -37,7 +38,7 @@ def finish(spec: GemmSpec) -> tuple[Any, Any]:
             return words, begin_rest(operands, pitches, row, column + WHOLE, end - row, n - column - WHOLE)
         return words, ()
 
-    @inlined
+    @composed
     def finish_rows(
         sums, words, top, earlier, operands, pitches, numbers, outs, out_pitches, map_0, map_1, map_2, staging, at,
         left, end, n, layer, thread, group,
@@ -63,7 +64,7 @@ def _last(sums: int, count: int, first: int) -> Any:
     space: dict[str, Any] = {}
     items = "".join(f"sums[{count * half + k}], " for half in range(sums) for k in range(first, count))
     exec(f"def last(sums):\n    return ({items})\n", space)
-    return inlined(space["last"])
+    return composed(space["last"])
 
 
 def _part(spec: GemmSpec, tiles: int, parts: int, count: int) -> tuple[Any, Any]:
@@ -125,7 +126,7 @@ def _part(spec: GemmSpec, tiles: int, parts: int, count: int) -> tuple[Any, Any]
     lines.append(f"    return (sums, {''.join(f'next_{name}, ' for name in arrays)})")
     first.append(f"    return ({''.join(f'{name}, ' for name in arrays)})")
     exec("\n".join([*first, *lines, ""]), space)
-    return inlined(space["begin"]), inlined(space["finish"])
+    return composed(space["begin"]), composed(space["finish"])
 
 
 def _result(spec: GemmSpec, number: int, sums: list[str], arrays: list[str], numbers: list[str]) -> Any:
@@ -139,4 +140,4 @@ def _result(spec: GemmSpec, number: int, sums: list[str], arrays: list[str], num
     space: dict[str, Any] = {"function": function, "float32": np.float32}
     taking = ", ".join([*sums, *arrays, *numbers])
     exec(f"def result({taking}):\n    return float32(function({given})[{number}])\n", space)
-    return inlined(space["result"])
+    return composed(space["result"])

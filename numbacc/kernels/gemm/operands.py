@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ...base._numba import SIMULATED, cuda
 from ..primitives.device import (
     fragment_bits,
     fragment_floats,
@@ -20,6 +19,7 @@ from ..primitives.device import (
     unpack_f16,
 )
 from ..primitives.device.attention_tiles import ELEMENT_LOADS
+from ..primitives.device.emitting import composed
 from .spec import COLUMNS, GemmSpec
 
 #: 8-column tiles and sums of a thread in a part.
@@ -36,17 +36,12 @@ FORMATS = {
 }
 
 
-def inlined(function: Any) -> Any:
-    """Return an inlined device function: wgmma does not overlap with calls of other functions."""
-    return function if SIMULATED else cuda.jit(device=True, forceinline=True)(function)
-
-
 def moving(count: int) -> Any:
     """Return the function that adds a multiple of steps to addresses: both are tuples of this length."""
     space: dict[str, Any] = {}
     items = "".join(f"addresses[{k}] + batch * steps[{k}], " for k in range(count))
     exec(f"def moved(addresses, steps, batch):\n    return ({items})\n", space)
-    return inlined(space["moved"])
+    return composed(space["moved"])
 
 
 def loaded_at_once(spec: GemmSpec) -> set[int]:
@@ -76,37 +71,37 @@ def reader(number: int, kind: str, dtype: str, last: int, tiles: int, loaded: in
     if kind in ("column", "scalar"):
         repeated = int(kind == "scalar")
 
-        @inlined
+        @composed
         def second(x, y):
             return y
 
         load_one = ELEMENT_LOADS[dtype]
 
-        @inlined
+        @composed
         def load_16_bits(k, operands, pitches, row, column, rows, columns):
             place = operands[number] + row * pitches[number]
             upper = load_one(place) if rows > 0 else np.float32(0)
             lower = load_one(place + 8 * pitches[number]) if rows > 8 else np.float32(0)
             return fragment_bits((upper, lower))
 
-        @inlined
+        @composed
         def load_rows(k, operands, pitches, row, column, rows, columns):
             place = operands[number] + row * pitches[number]
             return ld_global_part(place, pitches[number], 1, 4, rows, 16, repeated)
 
-        @inlined
+        @composed
         def values_of_rows(words, x):
             return fragment_map_rows(second, x, fragment_floats(words), tiles)
 
         return load_rows if size == 8 else load_16_bits, values_of_rows
 
-    @inlined
+    @composed
     def load(k, operands, pitches, row, column, rows, columns):
         place = operands[number] + row * pitches[number] + (column + COLUMNS * k) * item
         width = columns - COLUMNS * k if k <= last else np.int64(0)
         return ld_global_part(place, pitches[number], loaded, size, rows, width, once)
 
-    @inlined
+    @composed
     def values(words, x):
         return unpack(words)
 

@@ -21,7 +21,9 @@ from ..primitives.device import (
     stmatrix_x4_xor,
     tma_store,
 )
-from .operands import FORMATS, TILES, inlined
+from ..primitives.device.attention_tiles import plus
+from ..primitives.device.emitting import composed
+from .operands import FORMATS, TILES
 from .spec import COLUMNS, PART, GemmSpec
 
 
@@ -40,7 +42,7 @@ def store_box(spec: GemmSpec, number: int, stored: int, dtype: str) -> Any:
     ALTERNATES = step * spec.parts * spec.halves % 2 == 0
     by_threads, WARP = store_direct(number, dtype), 16 * COLUMNS * size // 2
 
-    @inlined
+    @composed
     def store(
         k, values, outs, out_pitches, row, column, rows, columns, tensor_map, staging, at, left, top, layer, thread,
         group, is_whole, earlier,
@@ -70,34 +72,29 @@ def store_box(spec: GemmSpec, number: int, stored: int, dtype: str) -> Any:
     return store
 
 
-@inlined
-def _sum(x, y):
-    return x + y
-
-
-@inlined
+@composed
 def _larger(x, y):
     return x if x > y or x != x else y
 
 
-@inlined
+@composed
 def _smaller(x, y):
     return x if x < y or x != x else y
 
 
 #: Reduction -> its function and the value that changes nothing.
-REDUCTIONS = {"sum": (_sum, 0.0), "max": (_larger, -np.inf), "min": (_smaller, np.inf)}
+REDUCTIONS = {"sum": (plus, 0.0), "max": (_larger, -np.inf), "min": (_smaller, np.inf)}
 
 
 def store_reduced(number: int, name: str) -> Any:
     """Return the function that stores the reduction of each row of a part: a column of float32 for each part."""
     function, start = REDUCTIONS[name][0], np.float32(REDUCTIONS[name][1])
 
-    @inlined
+    @composed
     def existing(x, row, column, width):
         return x if column < width else start
 
-    @inlined
+    @composed
     def store(k, values, outs, out_pitches, row, column, rows, columns):
         width = columns - COLUMNS * k
         found = fragment_map_positions(existing, values, TILES, (width,))
@@ -117,7 +114,7 @@ def store_direct(number: int, dtype: str) -> Any:
     size, _, pack = FORMATS[dtype]
     item = size // 2
 
-    @inlined
+    @composed
     def store(k, values, outs, out_pitches, row, column, rows, columns):
         place = outs[number] + row * out_pitches[number] + (column + COLUMNS * k) * item
         st_global_part(pack(values), place, out_pitches[number], TILES, size, rows, columns - COLUMNS * k)

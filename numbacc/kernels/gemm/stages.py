@@ -6,7 +6,7 @@ from typing import Any
 
 from ...base.dtypes import TABLE
 from ..primitives import device
-from .operands import inlined
+from ..primitives.device.emitting import composed
 from .spec import COLUMNS, PART, ROW, ROWS, GemmSpec
 
 _PRODUCTS = {
@@ -33,7 +33,7 @@ def loading(spec: GemmSpec) -> Any:
     IN_HALF, BRICK_BYTES, BRICK_WIDE = BRICKS // BESIDE, ROW * WIDE // BRICKS, WIDE // BRICKS
     PART_BYTES, PART_WIDE, PART_DEPTH = BRICK_BYTES // CLUSTER, BRICK_WIDE // CLUSTER, depth_of(spec) // CLUSTER
 
-    @inlined
+    @composed
     def load(at, done, map_a, map_b, top, left, along, m, n, layer_a, layer_b, rank):
         device.mbarrier_arrive_expect_tx(done, STAGE)
         if A_DOWN or BELOW == 2:
@@ -61,7 +61,7 @@ def loading(spec: GemmSpec) -> Any:
 def releasing(CLUSTER: int) -> Any:
     """Return release(empty, if_there, thread): it lets all blocks that write to a stage fill it again."""
 
-    @inlined
+    @composed
     def release(empty, if_there, thread):
         if CLUSTER > 1:
             if if_there and thread < CLUSTER:
@@ -79,7 +79,7 @@ def clearing(spec: GemmSpec) -> Any:
     """
     PARTS, WARPGROUPS = spec.stage_bytes // PART, spec.groups
 
-    @inlined
+    @composed
     def clear(at, valid, thread, group, barrier):
         for chunk in range(8 * valid + thread, 8 * ROWS, 128):
             for part in range(group, PARTS, WARPGROUPS):
@@ -104,11 +104,11 @@ def multiplying(spec: GemmSpec) -> tuple[Any, ...]:
     A_MATRIX = device.wgmma_descriptor(128, 16, 1024)
     B_MATRIX = device.wgmma_descriptor(128, PART if B_DOWN else 16, 1024)
 
-    @inlined
+    @composed
     def one(sums, a, b):
         return multiply(sums, a, b, 4, A_STEP, B_STEP, A_DOWN, B_DOWN)
 
-    @inlined
+    @composed
     def factors(shared, share):
         # The addresses of a cluster's second block are too large for a descriptor: their higher bits are left out.
         first = shared & 0x3FFFF
@@ -116,30 +116,30 @@ def multiplying(spec: GemmSpec) -> tuple[Any, ...]:
 
     if spec.halves == 1:
 
-        @inlined
+        @composed
         def zeros():
             return (device.fill_fragment(0.0, SUMS),)
 
-        @inlined
+        @composed
         def multiplied(sums, a, b):
             return (device.wgmma_wait_group(one(sums[0], a, b), 1),)
 
-        @inlined
+        @composed
         def waited(sums):
             return (device.wgmma_wait_group(sums[0], 0),)
 
     else:
 
-        @inlined
+        @composed
         def zeros():
             return device.fill_fragment(0.0, SUMS), device.fill_fragment(0.0, SUMS)
 
-        @inlined
+        @composed
         def multiplied(sums, a, b):
             upper, lower = one(sums[0], a, b), one(sums[1], a + LOWER, b)
             return device.wgmma_wait_group(upper, 2), device.wgmma_wait_group(lower, 2)
 
-        @inlined
+        @composed
         def waited(sums):
             upper, lower = device.wgmma_wait_group(sums[0], 0), device.wgmma_wait_group(sums[1], 0)
             if BOTH:

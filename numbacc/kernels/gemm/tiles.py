@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..primitives.device import ld_global_b32, ld_shared_b32, st_shared_b32
-from .operands import inlined
+from ..primitives.device.emitting import composed
 from .spec import GemmSpec
 
 
-@inlined
+@composed
 def divided(x, y):
     """Return quotient and remainder of numbers below 2**32: this takes fewer registers than a division of int64."""
     few, parts = np.uint32(x), np.uint32(y)
@@ -27,7 +27,7 @@ def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
     TALL, WIDE, THREADS = spec.own[0] * spec.cluster, spec.own[1], spec.threads
     GROUPED, BY_K, BAND = spec.is_grouped, spec.by_k, spec.band
 
-    @inlined
+    @composed
     def keep(sizes, shared, count, thread):
         """Copy the sizes to shared memory, before a barrier of the block, and return their address there."""
         if GROUPED or BY_K:
@@ -35,7 +35,7 @@ def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
                 st_shared_b32(shared + 4 * matrix, ld_global_b32(sizes + 4 * matrix))
         return np.int64(shared)
 
-    @inlined
+    @composed
     def find(tile, place, m, across, count, sizes):
         """Return (matrix, its first tile, the first row of its group, the group's rows) of a tile.
 
@@ -60,14 +60,14 @@ def tiles_of(spec: GemmSpec) -> tuple[Any, ...]:
             matrix, first, rows = found, found * tiles, rows if BY_K else m
         return matrix, first, start, rows
 
-    @inlined
+    @composed
     def span(place, m, k):
         """Return (first row, rows, first element along K, elements along K) of the matrix at a place."""
         _, _, start, rows = place
         nothing = np.int64(0)
         return (nothing, m, start, rows) if BY_K else (start, rows, nothing, k)
 
-    @inlined
+    @composed
     def locate(tile, rows, across, band):
         """Return the first row and column of a tile of a matrix.
 

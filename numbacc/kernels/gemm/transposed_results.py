@@ -14,7 +14,8 @@ from ..primitives.device import (
     stmatrix_x4_trans,
     tma_store,
 )
-from .operands import FORMATS, inlined
+from ..primitives.device.emitting import composed
+from .operands import FORMATS
 from .spec import COLUMNS, PART, ROW, GemmSpec
 
 
@@ -31,14 +32,14 @@ def store_transposed(spec: GemmSpec, dtype: str, tiles: int) -> Any:
         space: dict[str, Any] = {"none": np.uint32(0)}
         words = "".join(f"words[{k}], " for k in range(2 * tiles))
         exec(f"def fill(words):\n    return ({words}none, none)\n", space)
-        filled = inlined(space["fill"])
+        filled = composed(space["fill"])
     else:
 
-        @inlined
+        @composed
         def filled(words):
             return words
 
-    @inlined
+    @composed
     def store(
         k, values, outs, out_pitches, row, column, rows, columns, tensor_map, staging, at, left, top, layer, thread,
         group, is_whole, earlier,

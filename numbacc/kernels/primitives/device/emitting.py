@@ -232,7 +232,10 @@ def generated(
 
 
 def composed(function: Callable[..., Any]) -> Any:
-    """Make a device function of other device functions: Numba compiles it, and the simulator runs it as it is."""
+    """Make a device function of other device functions: Numba compiles it, and the simulator runs it as it is.
+
+    It is inlined: wgmma does not overlap with calls of other functions.
+    """
     return cuda.jit(device=True, forceinline=True)(function) if COMPILES else cuda.jit(device=True)(function)
 
 
