@@ -124,8 +124,7 @@ def pytest_collection_modifyitems(config, items):
             fast = [case.get_closest_marker("slow") is None for case in left]
             for number in without_new_pairs([parameters(case) for case in left], fast):
                 left[number].add_marker("repeated")
-            kept = [case for case, is_fast in zip(left, fast, strict=True) if not is_fast]
-            kept = [case for case in kept if not case.get_closest_marker("repeated")]
+            kept = [left[n] for n in range(len(left)) if not (fast[n] or left[n].get_closest_marker("repeated"))]
             more = [*beyond_pairs([parameters(case) for case in kept])]
             for number in beyond_sample(len(more), max(MOST_PAIRED - len(kept) + len(more), 0)):
                 kept[more[number]].add_marker("repeated")
