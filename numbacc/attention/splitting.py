@@ -293,8 +293,9 @@ def _lengths_of(cut: Cut, queries: int, device: int) -> tuple[int, int]:
             runtime().fill(start + offset, length.to_bytes(size, "little"), count, device, handle)
 
     with _LOCK:
-        kept = _KEPT.get((device, queries, cut)) or Constants(2 * step, device, write)
-        _KEPT[device, queries, cut] = kept
+        if (device, queries, cut) not in _KEPT:
+            _KEPT[device, queries, cut] = Constants(2 * step, device, write)
+        kept = _KEPT[device, queries, cut]
     return kept.address, kept.address + step
 
 

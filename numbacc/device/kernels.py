@@ -241,7 +241,7 @@ def _has_real_gpu() -> bool:
 
 
 class Prepared(NamedTuple):
-    """What a launch needs besides its arrays.
+    """The data of a launch, without its arrays.
 
     Attributes:
         function: the kernel's handle on the GPU.

@@ -175,7 +175,7 @@ def test_streams_threads_and_graphs():
     if not has_gpu() or simulated():
         return
     assert (numbacc.asnumpy(x) == 12).all()
-    turn = threading.Lock()  # calls that overlap in time have no order
+    turn = threading.Lock()  # without it, calls of several threads may overlap
 
     def add_five(k):
         for _ in range(5):

@@ -200,7 +200,7 @@ if sys.argv[1] == "hidden":
 """
 
 
-@skip_if(simulated(), "not simulated")  # it starts processes of its own
+@skip_if(simulated(), "not simulated")  # it starts other processes, without the simulator
 def test_philox_needs_no_curand_and_the_others_name_what_to_install():
     """All it draws is the same with and without cuRAND, to the last bit; normals too, which are NumPy's."""
     found, hidden = (

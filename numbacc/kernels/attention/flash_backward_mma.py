@@ -127,7 +127,7 @@ def make(spec: FlashSpec) -> Any:
             store_rows(shared + SCORES + to_scores, words, EIGHT_SCORES)
             target = dq + 4 * lane + ((batch * heads + head) * all_tiles + top // 64) * (256 * D)
             target += 2048 * DQ_PART * part + 512 * (dq_row + top % 64 // 16)
-            cuda.syncthreads()  # gradients of scores are there, and no warp needs the output gradients
+            cuda.syncthreads()  # all gradients of scores are stored, and no warp needs the output gradients
             head, number = advance(head, number + 1, last, tiles, blocks)
             if head < last:
                 tile, place = tile_of(head, number, begin, blocks)[0], (batch * heads + head) * all_tiles

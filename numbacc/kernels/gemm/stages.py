@@ -94,7 +94,7 @@ def multiplying(spec: GemmSpec) -> tuple[Any, ...]:
     """Return factors(shared, share), zeros(), multiplied(sums, a, b) and waited(sums).
 
     Sums are one or two fragments of 64 rows each. `factors` makes the descriptors of A and B in the first stage.
-    `multiplied` begins the products of a stage and waits for those of the stage before. `waited` waits for all, and
+    `multiplied` begins the products of a stage and waits for the previous stage. `waited` waits for all stages, and
     returns the sums of each 64 rows of results.
     """
     A_DOWN, B_DOWN, multiply, SUMS = int(spec.a_down), int(spec.b_down), _PRODUCTS[spec.dtype], spec.tile[1] // 2
