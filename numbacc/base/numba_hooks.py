@@ -1,6 +1,6 @@
-"""Change numba-cuda before its first use, also for kernels that never call numbacc.
+"""Change Numba and numba-cuda before their first use, also for kernels that never call numbacc.
 
-`install` changes modules of numba-cuda when they are imported. It does not import Numba itself.
+`install` changes their modules when they are imported. It does not import Numba itself.
 
 * numba-cuda 0.30.4 reads `numpy.row_stack`, which NumPy 2.5 removed, when it imports `arrayobj` at its first
   compilation. The name exists during that import.
@@ -8,6 +8,8 @@
 * At their first launch, kernels for GPUs let the compiled simulator run them: without a GPU, and inside of
   `numbacc.simulate()` (`numbacc.simulator.compiled.launches`).
 * `numba.cuda.random` makes the states of its generators without a GPU, too.
+* Before its first compilation, Numba goes through the names of `builtins`. In a thread, it failed if IPython, which
+  stores results as `_` there, added a name at that moment. Numba does this at its import now, again if it failed.
 """
 
 from __future__ import annotations
@@ -100,6 +102,19 @@ def _own_arrays(module: ModuleType) -> Iterator[None]:
     module.cuda = dispatch.names_of_cuda()  # type: ignore[attr-defined]
 
 
+@contextmanager
+def _exceptions_known(module: ModuleType) -> Iterator[None]:
+    """After the import, let Numba find the exceptions among the builtins, which it does once."""
+    yield
+    find: Any = getattr(module, "_load_global_helpers", int)  # a private name of Numba 0.68
+    for _ in range(_TRIES):
+        with suppress(RuntimeError):  # dictionary changed size during iteration
+            find()
+            break
+
+
+#: More often than this, no other thread adds a builtin while Numba goes through them.
+_TRIES = 100
 #: The methods that launch or compile kernels, in Numba and in its successor: class -> names.
 _DISPATCHERS = {
     "CUDADispatcher": ("configure", "forall", "compile", "compile_device", "disable_compile", "specialize"),
@@ -110,6 +125,7 @@ _DISPATCHERS = {
 }
 
 _AROUND: dict[str, Callable[[ModuleType], AbstractContextManager[None]]] = {
+    "numba.core.base": _exceptions_known,
     "numba.cuda.np.arrayobj": _row_stack,
     "numba.cuda.simulator.kernel": _own_launches,
     "numba.cuda.dispatcher": _compiled_launches,
@@ -154,7 +170,7 @@ class _Loader(Loader):
 
 
 def install() -> None:
-    """Change numba-cuda, whether or not it has been imported."""
+    """Change Numba and numba-cuda, whether or not they have been imported."""
     if any(hasattr(finder, "is_numbaccs") for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder())

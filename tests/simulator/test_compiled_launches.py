@@ -554,3 +554,44 @@ print(x.tolist())
 @skip_if(not BY_DEFAULT, "no gpu")
 def test_kernels_of_numbas_successor(tmp_path):
     assert runs(tmp_path, SUCCESSOR) == "[3.0, 3.0, 2.0]\n"
+
+
+WITH_NEW_BUILTINS = """
+import builtins, threading
+
+class Busy:
+    added = 0
+
+    @property
+    def __class__(self):
+        # The interpreter asks for it while Numba goes through the builtins.
+        if Busy.added < 3:
+            Busy.added += 1
+            setattr(builtins, f"added_{Busy.added}", Busy.added)
+        return Busy
+
+builtins._ = Busy()
+import numba, numpy as np
+import numbacc
+
+@numbacc.cuda.jit
+def add(x):
+    x[numbacc.cuda.threadIdx.x] += 1
+
+x = np.zeros(3, np.float32)
+def work():
+    with numbacc.simulate():
+        add[1, 3](x)
+work = threading.Thread(target=work)
+work.start()
+work.join()
+print(x.tolist(), Busy.added)
+"""
+
+
+@skip_if(not BY_DEFAULT, "no gpu")
+def test_numba_starts_while_another_thread_adds_builtins(tmp_path):
+    """IPython stores the result of a cell in `builtins._` while a thread compiles the first kernel."""
+    assert runs(tmp_path, WITH_NEW_BUILTINS) == "[1.0, 1.0, 1.0] 3\n"
+    numbacc_first = WITH_NEW_BUILTINS.replace("import numba, ", "import ")
+    assert runs(tmp_path, numbacc_first) == "[1.0, 1.0, 1.0] 3\n"
