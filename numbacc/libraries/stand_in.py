@@ -42,15 +42,22 @@ def source() -> str:
 
 
 def load() -> None:
-    """Load the driver's library into this process; on a machine without a driver, load the stand-in.
+    """Load the stand-in into this process; without a C compiler, load the driver's library.
+
+    The driver rejects kernels for other architectures than its GPU's, and so it would reject plans that have them.
 
     Raises:
-        UnsupportedError: there is neither a driver nor a C compiler.
+        UnsupportedError: there is neither a C compiler nor a driver.
     """
     try:
-        ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
-    except OSError:
-        ctypes.CDLL(str(_built()), mode=ctypes.RTLD_GLOBAL)
+        library = str(_built())
+    except UnsupportedError as error:
+        try:
+            ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
+        except OSError:
+            raise error from None
+    else:
+        ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
 
 
 def _built() -> Path:
@@ -72,8 +79,8 @@ def _compile(text: str, folder: Path, name: str) -> Path:
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CC", "cc"), "cc", "gcc", "clang"))), None)
     if compiler is None:
         raise UnsupportedError(
-            "planning for a GPU that this machine lacks needs NVIDIA's driver (libcuda.so.1) or a C compiler to build "
-            "a stand-in for it: install gcc or clang"
+            "planning for a GPU that this machine lacks needs a C compiler, to build a stand-in for NVIDIA's driver, "
+            "or the driver itself (libcuda.so.1): install gcc or clang"
         )
     with tempfile.TemporaryDirectory(dir=folder) as aside:
         made = Path(aside) / name

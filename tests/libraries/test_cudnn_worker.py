@@ -9,13 +9,14 @@ import sys
 import time
 
 import pytest
+from c_libraries import compile_library, needs_compiler
 from cudnn_cases import CASES, Request, convolution, need_planning
 from paths import ROOT
 from skips import skip, skip_if
 from threads import run_threads
 
 import numbacc
-from numbacc import cudnn
+from numbacc import attention, cudnn
 from numbacc.base.dispatch import simulated
 from numbacc.libraries import cudnn_elsewhere, stand_in
 from numbacc.libraries.cudnn_devices import gpu_named
@@ -161,7 +162,7 @@ PROGRAM = """
 import os, sys
 sys.path[:0] = {path!r}
 import threading
-from numbacc import cudnn
+from numbacc import attention, cudnn
 from numbacc.libraries import cudnn_elsewhere
 from numbacc.libraries.cudnn_graph import Drawing, Spatial
 
@@ -254,7 +255,7 @@ def test_the_stand_in_is_compiled_once(monkeypatch, tmp_path):
     monkeypatch.setenv("CC", "nothing")
     assert stand_in._built() == made
     monkeypatch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / "other"))
-    with pytest.raises(numbacc.UnsupportedError, match=r"driver \(libcuda.so.1\) or a C compiler"):
+    with pytest.raises(numbacc.UnsupportedError, match=r"needs a C compiler, .* or the driver itself"):
         stand_in._built()
 
 
@@ -267,3 +268,22 @@ def test_a_compiler_that_fails(monkeypatch, tmp_path):
     with pytest.raises(numbacc.UnsupportedError, match="could not build a stand-in"):
         stand_in._built()
     assert not list(tmp_path.iterdir())
+
+
+@needs_compiler
+def test_a_driver_that_rejects_other_gpus_kernels_is_not_asked(desk, monkeypatch, tmp_path):
+    """As the driver of a newer GPU, for which a kernel that was compiled for an A100 has no image (209)."""
+    library = "int cuLibraryLoadData(void **made) { *made = 0; return 209; }"
+    others = [line for line in stand_in.source().splitlines() if "cuLibraryLoadData" not in line]
+    compile_library("\n".join([library, *others]), tmp_path / "libcuda.so.1")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path), prepend=os.pathsep)
+    (graph,) = attention.forward.request((2, 4, 128, 64), (2, 4, 128, 64), dtype="float16").graphs()
+    desk.end()
+    found = cudnn.supports(graph, "A100")
+    assert found and found.compiled, found
+    desk.end()
+    with monkeypatch.context() as patch:  # without a compiler the driver is asked, and rejects
+        patch.setenv("PATH", "")
+        patch.setenv("CC", "nothing")
+        patch.setenv("NUMBACC_CACHE_DIR", str(tmp_path / "empty"))
+        assert not cudnn.supports(graph, "A100")
