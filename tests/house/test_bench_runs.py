@@ -372,6 +372,7 @@ def test_flat_softmax_has_its_loads_under_way():
             assert ".f64" not in found.text
 
 
+@pytest.mark.slow
 def test_new_processes(numpy_place, report):
     """An import, and a call from source: without a GPU by NumPy."""
     for name in ("import numbacc after numpy", "first call of exp, from source"):

@@ -58,6 +58,7 @@ def test_figures(why):
         assert simulate.table(report.figures).splitlines()[2:] == [row]
 
 
+@pytest.mark.slow
 def test_it_runs_without_a_gpu(capsys):
     assert command.main(["simulate", "--quick", "--only", "GPU-Puzzles 3, guard"]) == 0
     printed = capsys.readouterr().out

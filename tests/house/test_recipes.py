@@ -290,11 +290,12 @@ ALONE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mistakes",
     [
         *([each for each in TOGETHER if each.simulation == simulation] for simulation in ("0", "1")),
-        *(pytest.param([each], marks=pytest.mark.slow) for each in ALONE),
+        *([each] for each in ALONE),
     ],
     ids=lambda mistakes: ", ".join(each.wrong.strip() for each in mistakes),
 )

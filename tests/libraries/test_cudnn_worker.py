@@ -109,6 +109,7 @@ def interrupted(pipe):
 # ---------------------------------------------------------------- a worker for each compute capability
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_what_was_asked_first(desk):
     """What a process has looked at for one GPU decides what it takes for others."""
     narrow = convolution("bfloat16", pixels=(8, 8, 8), epilogue=("bias", "SWISH_FWD"))

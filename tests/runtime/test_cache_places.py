@@ -142,6 +142,7 @@ def test_gpu_without_home(read_only_package):
     assert_works_with_one_warning(work(read_only_package, UNKNOWN_USER, GPU_WORK), "no home directory")
 
 
+@pytest.mark.slow
 def test_nothing_is_warned_of_where_all_is_kept(kept):
     package, cache = kept
     assert not list(package.rglob("*.nbi")), "compiled functions lie in the package's folder"
@@ -151,6 +152,7 @@ def test_nothing_is_warned_of_where_all_is_kept(kept):
     assert before == {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}, "compiled again"
 
 
+@pytest.mark.slow
 def test_a_constant_of_another_file_is_compiled_anew(kept):
     package, cache = kept
     codes = package / "numbacc" / "base" / "codes.py"
@@ -162,6 +164,7 @@ def test_a_constant_of_another_file_is_compiled_anew(kept):
         codes.write_text(before)
 
 
+@pytest.mark.slow
 def test_damaged_functions_are_compiled_anew(kept):
     package, cache = kept
     for pattern in ("execute*.nbi", "launch*.nbc"):

@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -241,14 +242,16 @@ def specs():
     return {**found, **{spec.module: spec for spec in more}}
 
 
+@cache
 def modules_of(module):
     """The modules below numbacc that a module imports, by `ast`."""
-    package = module.split("/")[:-1]
+    package, found = module.split("/")[:-1], []
     for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*package[: len(package) - node.level + 1], *(node.module.split(".") if node.module else [])]
             paths = ["/".join(base), *("/".join([*base, alias.name]) for alias in node.names)]
-            yield from (path for path in paths if (PACKAGE / f"{path}.py").is_file())
+            found.extend(path for path in paths if (PACKAGE / f"{path}.py").is_file())
+    return found
 
 
 def test_every_kernel_s_sources_are_all_that_it_imports(specs):
