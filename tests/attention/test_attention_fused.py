@@ -40,7 +40,7 @@ GRAPHS = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name, direction, device", GRAPHS)
 def test_there_is_a_plan(planner, name, direction, device):
     found = plan(device, direction=direction, **CASES[name])
@@ -277,6 +277,7 @@ def test_gradients_of_repeated_biases_are_asked_for(bias_shape):
     assert (*(bias_shape or (1, 1))[:2], 128, 256) in [graph.tensors[k].shape for k in graph.memory]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.each_alone(paired=True, in_pairs=True)
 @pytest.mark.parametrize("bias_shape", [(2, 8, 128, 255), (1, 8, 128, 255), (2, 1, 1, 255)])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])

@@ -55,6 +55,7 @@ def spec(algorithm, dtype="float32", lengths=True, extras=True, dropout=True):
     return AttentionSpec(algorithm, tuple(inputs), tuple(outputs), real, scalars)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_they_compile_to_their_own_precision(algorithm, dtype):
@@ -111,6 +112,7 @@ def test_parts_are_joined_in_full_accesses(dtype):
         assert sorted(stores) == ([4, 16] if extras else [2] * 8 + [4])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("algorithm", ["softmax", "weights", "slopes", "join"])
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)])
 def test_nothing_is_spilled(algorithm, capability):

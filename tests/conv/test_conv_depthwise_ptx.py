@@ -40,6 +40,7 @@ def moved(found, operation, space="global"):
     return {access.nbytes for access in found.accesses if (access.operation, access.space) == (operation, space)}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("direction", ["forward", "backward_data"])
 def test_images_are_moved_in_vectors(direction, dtype):
@@ -75,6 +76,7 @@ def test_columns_of_images_are_moved_together(direction, side, span, dtype):
     assert sum(access.nbytes == span * size for access in loads) >= rows * columns // span
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
@@ -87,6 +89,7 @@ def test_nothing_is_spilled(direction, layout, dtype, capability):
             assert (spilled, registers * threads * blocks <= 65536) == (0, True)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "options",
     [{"bias": True, "activation": "gelu"}, {"alpha": 0.5, "beta": 2.0, "bias": True, "activation": "silu"}],

@@ -292,6 +292,7 @@ def test_float32_is_exact_unless_asked(direction):
 # ---------------------------------------------------------------- our kernel
 
 
+@pytest.mark.sampled(4)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.each_alone(in_pairs=True)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])

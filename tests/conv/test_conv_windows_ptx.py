@@ -21,6 +21,7 @@ pytestmark = [skip_if(simulated(), "not simulated"), pytest.mark.each_alone(pair
 SPECS = [(2, 7, 3, 64), (2, 7, 1, 32), (1, 3, 1, 32), (2, 3, 4, 32), (16, 16, 3, 768), (14, 14, 3, 608), (3, 5, 7, 128)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)])
 @pytest.mark.parametrize("numbers", SPECS, ids=str)
 def test_accesses_and_registers(numbers, capability):

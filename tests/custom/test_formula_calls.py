@@ -254,6 +254,7 @@ def test_a_name_stands_for_one_function():
     np.testing.assert_allclose(plain, wanted, rtol=1e-13)
 
 
+@pytest.mark.sampled(1)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])

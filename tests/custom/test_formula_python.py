@@ -129,6 +129,7 @@ def test_attributes_can_be_asked_for(place):
     assert place.get(own(place.put(X))).tolist() == [6.0] * 5
 
 
+@pytest.mark.sampled(1)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("gradient", [False, True])

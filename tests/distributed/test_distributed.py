@@ -175,6 +175,7 @@ def test_ranks_in_different_calls_end(tmp_path):
     together(SIZE, tmp_path, work, call_timeout=0.5)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ended", [0, 1])
 def test_calls_that_wait_for_a_rank_that_has_ended_well(tmp_path, ended):
     """Without a limit of time: the end of the rank is known."""

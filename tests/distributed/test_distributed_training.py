@@ -36,6 +36,7 @@ def losses_of(rows, optimizer_of):
     return np.array(losses), np.array(model.buffers.values)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "size, shard, overlap",
     [(2, False, "backward"), (2, True, "update"), (8, True, "backward"), (8, False, "update")],

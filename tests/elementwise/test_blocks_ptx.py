@@ -62,7 +62,7 @@ def test_nothing_is_forgotten():
 @pytest.mark.each_alone(in_pairs=True)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", VECTORS)
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 def test_whole_accesses(name, dtype):
     """And no float64 in float32's arithmetic, no local memory, no calls."""
     whole = []
@@ -78,6 +78,7 @@ def test_whole_accesses(name, dtype):
     assert whole
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["loss", "scatter_few", "mean_of_counted", "share_of_counted"])
 def test_what_is_small(name):
     for dtype in ("float32", "bfloat16"):

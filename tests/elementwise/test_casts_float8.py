@@ -282,6 +282,7 @@ def test_accesses_are_wide(source, target):
     assert wanted <= {access.nbytes for access in found.accesses}
 
 
+@pytest.mark.sampled(1)
 @compiles
 @pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize(

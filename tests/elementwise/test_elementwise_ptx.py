@@ -187,6 +187,7 @@ SHORT = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @SHORT
 def test_arrays_of_16_bits_have_short_forms(name, short, dtype):

@@ -36,6 +36,7 @@ def test_chunks_cover_every_element_once(sizes):
 # ---------------------------------------------------------------- what is compiled
 
 
+@pytest.mark.sampled(2)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.each_alone(paired=True, in_pairs=True)
 @pytest.mark.parametrize("capability", [(9, 0), (8, 0)])
@@ -69,6 +70,7 @@ SINGLES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.each_alone(paired=True, in_pairs=True)
 @pytest.mark.parametrize("kind", SINGLES)

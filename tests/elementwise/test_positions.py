@@ -292,6 +292,7 @@ def compiled(plan):
     return ptx.compiled(found[-1])
 
 
+@pytest.mark.sampled(1)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
 def test_ptx(dtype):

@@ -284,7 +284,7 @@ def test_the_kernel_can_be_launched_on_arrays_aligned_otherwise(device_place, lo
 
 @skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize("name, dtype", [("log", "float16"), *((name, "bfloat16") for name in sorted(LONG))])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(1)
 def test_ptx(name, dtype):
     row = TABLE[name].row
     (order,) = orders(row, *arguments(row, dense(dtype)))

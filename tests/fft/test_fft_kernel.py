@@ -62,7 +62,7 @@ def check_code(found, kernel):
 @pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("kernel", SPECS, ids=str)
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (10, 0)], ids=str)
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(3)
 def test_one_load_and_one_store(kernel, capability):
     found = ptx.compiled(kernel, capability)
     loads, stores = ([a.nbytes for a in found.accesses if a[:2] == (what, "global")] for what in ("ld", "st"))
@@ -81,6 +81,7 @@ def test_one_load_and_one_store(kernel, capability):
     check_code(found, kernel)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("source, target, parts, lanes", [
     ("float32", "float32", (2, 2), 2),
     ("float32", "float32", (1, 1), 4),
@@ -96,6 +97,7 @@ def test_all_loads_of_a_thread_are_under_way_before_a_store(source, target, part
     check_code(found, kernel)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["float32", "float64"])
 @pytest.mark.parametrize("parts", [(1, 1), (2, 2)])
 @pytest.mark.parametrize("padded", [False, True])

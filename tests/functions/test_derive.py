@@ -326,6 +326,7 @@ def test_what_kernels_do_not_have_is_told_with_its_line(function, message, gradi
         gradient(function, "own")
 
 
+@pytest.mark.sampled(1)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("functions", [SINES, FUNCTIONS - SINES], ids=["sines", "others"])
@@ -345,6 +346,7 @@ def vector_spec(formula, dtype, inputs, outputs):
     return KernelSpec("vector", formula, reads, writes, 1, False, width, width, compute=compute)
 
 
+@pytest.mark.sampled(1)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])

@@ -122,6 +122,7 @@ def test_a_kernel_of_one_s_own_has_no_dtype_to_step_in(place):
         following(place.put(np.ones(2, np.float32)))
 
 
+@pytest.mark.sampled(1)
 @skip_if(simulated(), "not simulated")
 @each_dtype
 def test_it_is_compiled_to_steps_of_integers(dtype):

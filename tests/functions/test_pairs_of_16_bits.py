@@ -69,6 +69,7 @@ def pairs(name, dtype, count):
     return tuple(np.concatenate([each.astype(dtype) for each in found]) for found in zip(grid, *parts, strict=True))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.each_alone
 @pytest.mark.parametrize("units", [0, 1])
 @pytest.mark.parametrize("dtype", NARROW, ids=str)

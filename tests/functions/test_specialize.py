@@ -155,6 +155,7 @@ def test_a_counter_takes_the_compute_dtype_where_it_meets_numbers(function):
     assert ".f64" not in text(function, "float32")
 
 
+@pytest.mark.sampled(2)
 @compiles
 @pytest.mark.parametrize("name", ["a factor", "a term", "added up", "counted on", "an argument", "negative"])
 def test_a_counter_makes_no_float_of_integers(name):

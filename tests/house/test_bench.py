@@ -45,6 +45,7 @@ def run(case, kind, direction, x, dy):
 CASES = [small((60, 34), -1), small((34, 5, 4), 0), small((7, 12, 4), 1), small((40, 20), -1, True)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.each_alone(in_pairs=True)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.shape} {case.axis}")
 @pytest.mark.parametrize("direction", ["forward", "backward"])

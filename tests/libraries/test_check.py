@@ -192,6 +192,7 @@ UNTAKEN = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("subject", sorted({path.stem.rpartition("-")[2] for path in RESULTS.glob("*.json")}))
 def test_what_was_found_wrong_is_not_taken(subject):
     """The newest committed findings of each case and the table of wrong engines say the same."""

@@ -58,6 +58,7 @@ def test_convolutions_have_plans(name, device):
     assert found.compiled == ("compiled at run time" in found.engine)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.each_alone(paired=True)
 @needs_planner
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
@@ -78,6 +79,7 @@ def test_sums_of_int8_have_plans_everywhere(channels, dtype, layout, device):
         assert alone.then == "" and found == alone._replace(then="bias and relu")
 
 
+@pytest.mark.sampled(1)
 @needs_planner
 @pytest.mark.parametrize("device", ["T4", "A100", "H200", "B200"])
 def test_all_kinds_of_convolutions_have_plans(device):
@@ -104,6 +106,7 @@ def test_gradients_as_convolutions_have_plans(device):
     )
 
 
+@pytest.mark.sampled(2)
 @needs_planner
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_every_activation_is_fused_where_channels_are_innermost(activation):

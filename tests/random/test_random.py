@@ -238,7 +238,7 @@ def test_orderings(place, size, kind, ordering):
 
 
 @pytest.mark.parametrize("ordering, round_", [("legacy", 8192), ("default", 163_840)])
-@pytest.mark.sampled(simulated=1)
+@pytest.mark.sampled(1, simulated=1)
 def test_rounds_of_normals_depend_on_the_ordering(place, ordering, round_):
     if place.is_slow and ordering == "default":
         skip("slow")  # as for mt19937
@@ -340,6 +340,7 @@ def test_restored_in_midstream(place, kind, skipped):
     assert _some(other, place) == first
 
 
+@pytest.mark.slow
 def test_mt19937(place):
     """Bits, normals and pieces of the kind that is slow to start; it is restored as mtgp32 is."""
     if place.is_slow:

@@ -61,6 +61,7 @@ def sources(formula):
     return {"stored": ("memory",), "normal": ("philox",), "lognormal": ("philox",)}.get(formula, ("philox", "memory"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("formula, words, dtype", CASES)
 def test_dense(formula, words, dtype):
     """A group's values in one store, or as wide as small integers go; one by one at the ends."""
@@ -73,6 +74,7 @@ def test_dense(formula, words, dtype):
         assert loads == ({16} if source == "memory" else set())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("formula, words, dtype", CASES)
 def test_strided(formula, words, dtype):
     found = check(spec(sources(formula)[0], formula, words, dtype, dense=False, rank=3))
@@ -109,6 +111,7 @@ def test_uniforms_round_twice_as_numpy_does():
         assert f"mul.rn.{real}" in text and f"add.rn.{real}" in text and "fma" not in text
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("formula, words, dtype", [case for case in CASES if case[0] != "stored"])
 def test_positions_on_the_gpu_are_two_loads(formula, words, dtype):
     """The seed and where the draw starts; all else as in kernels that are told so."""

@@ -44,6 +44,7 @@ def reduced(draw):
     return shape, axis, draw(st.booleans()), draw(st.sampled_from(DTYPES)), lying, draw(st.integers(0, 99))
 
 
+@pytest.mark.sampled(6)
 @each_call
 @settings(max_examples=12 if simulated() else 25)
 @given(reduced())
@@ -193,6 +194,7 @@ def maps(dtype):
     return {plan._row.name.removeprefix("gradient of "): plan for plan in plans}
 
 
+@pytest.mark.sampled(3)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("dtype", [dtype.name for dtype in DTYPES])

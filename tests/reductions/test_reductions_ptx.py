@@ -204,6 +204,7 @@ def test_long_rows_one_after_the_other(name, dtype, columns, blocks, sides, dept
     assert len(kernel.rows.formula.stages) == (2 if name == "layer_norm" else 1)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("columns, runs, whole", [(128, 4, True), (4096, 4, True), (768, 3, True), (2560, 2, True),
     (104, 4, False), (4000, 4, False)])  # fmt: skip
 def test_what_is_inside_a_row_is_not_looked_at(columns, runs, whole):

@@ -220,6 +220,7 @@ def test_plans_and_errors(place):
     refused(numbacc.LayoutError, "weight", run=lambda: ew.add_rms_norm(x[0], dx[0], w, **saves))
 
 
+@pytest.mark.sampled(1)
 @skip_if(simulated(), "not simulated")
 @pytest.mark.each_alone(paired=True, in_pairs=True)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])

@@ -72,7 +72,8 @@ def by_numba_alone(kind):
     return json.loads(found.stdout)
 
 
-@pytest.mark.parametrize("kind", ["rows", *(pytest.param(k, marks=pytest.mark.slow) for k in KERNELS if k != "rows")])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KERNELS)
 def test_the_ptx_is_that_of_numba_alone(kind):
     assert words(kind) == by_numba_alone(kind)
 

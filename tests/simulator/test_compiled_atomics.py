@@ -77,6 +77,7 @@ def samples(dtype):
     return [(a, b) for a in some for b in some]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_operations_of_a_type(kind, dtype):

@@ -142,7 +142,7 @@ def test_directions_of_fused_products(name, dtype):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_conversions(mode):
     rounded = {"rn": round, "rd": math.floor, "ru": math.ceil, "rz": math.trunc}[mode]
     some = [

@@ -182,6 +182,7 @@ def test_functions(dtype):
                 np.testing.assert_allclose(*pair, rtol=eps, atol=float(ml_dtypes.finfo(dtype).smallest_subnormal))
 
 
+@pytest.mark.sampled(1)
 @DTYPES
 def test_names_of_fp16_and_bf16(dtype):
     a, b, c = (shuffled(dtype, k)[:3000] for k in (6, 7, 8))

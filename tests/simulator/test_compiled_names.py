@@ -90,6 +90,7 @@ print(type(reverse).__name__)
 """
 
 
+@pytest.mark.sampled(1)
 @skip_if(not BY_DEFAULT, "no gpu")
 @pytest.mark.parametrize(
     "blocked, kernel",

@@ -212,7 +212,7 @@ def moves():
     return peek, poke
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("stores", "loads", "message"),
     [
@@ -316,7 +316,7 @@ def words():
         ("store4(p)\n        publish(p + 8, 1)", "z = load4(p)", "a race on 4 bytes from byte 16"),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 def test_races_of_blocks_at_addresses(block_0, block_1, message, words, tmp_path):
     """Two blocks access bytes of an allocation from byte 16, and an atomic operation may order them."""
     file = tmp_path / "kernel.py"
@@ -387,6 +387,7 @@ with np.errstate(over="ignore"):
 FLOATS = np.float32([0.0, -0.0, 1.0, -2.5, 65504.0, 65520.0, 1e-8, 3e-5, np.inf, -np.inf, *RNG.standard_normal(54)])
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "constraints", "kinds", "given", "wanted"),
     [

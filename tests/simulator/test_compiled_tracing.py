@@ -35,6 +35,7 @@ def interpreted():
     return json.loads(run.stdout)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_counts_are_the_interpreters(name):
     found, wanted = json.loads(json.dumps(counted(*PROGRAMS[name]))), interpreted()[name]
@@ -281,6 +282,7 @@ print(t.counts("x").sectors)
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "before",
     [

@@ -52,7 +52,7 @@ def source_of(name, lane, b, width):
 @pytest.mark.each_alone
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", ("shfl", "shfl_up", "shfl_down", "shfl_xor"))
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 def test_shuffles(name, dtype):
     board, came = board_of(dtype), came_of(0.9)
     rng = np.random.default_rng(5)
