@@ -371,10 +371,10 @@ class StepPlan(NotCopied):
             self._one_by_one(arrays, step, options, handle)
 
     def prepare(self, arrays: list[Any], step: Any, options: Options) -> None:
-        """Compile and load everything that a run on these arrays needs."""
+        """Check the options, and compile and load everything that a run on these arrays needs."""
+        singles = self._singles(step, options)
         if self.device < 0:
             return
-        singles = self._singles(step, options)
         if self._lists.flat:
             found = [array for _, array in singles]
             self._lists.kernel(

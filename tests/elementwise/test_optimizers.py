@@ -298,10 +298,12 @@ def test_what_does_not_fit(place):
         ({"beta1": 1.0}, "beta1="),
         ({"rate": -1.0}, "rate="),
         ({"eps": "x"}, "eps="),
+        ({"weight_decay": [0.1, 0.2]}, "weight_decay has 2 numbers and p 1"),
     ],
 )
 @pytest.mark.parametrize("listed", [False, True])
 def test_options(place, options, named, listed):
     x = [place.put(np.ones(2)) for _ in range(4)]
     x = [[each] for each in x] if listed else x
-    refused(numbacc.OptionError, named, run=lambda: ew.adamw_step(*x, **({"step": 1} | options)))
+    for function in (ew.adamw_step, ew.adamw_step.plan):
+        refused(numbacc.OptionError, named, run=lambda run=function: run(*x, **({"step": 1} | options)))

@@ -80,9 +80,13 @@ def reduction_backward(case):
     answer = called(case, name, dy.view, x.view, axis=axis, keepdims=keepdims, **options, **more)
     read, kept = np.array(x.values, np.float64), [1 if d in axes else n for d, n in enumerate(shape)]
     wanted = gradients.gradient(which, np.array(dy.values, np.float64).reshape(kept), read, axes)
-    # Of numbers that are all alike a variance's is what is left of a difference.
+    # Of numbers that are all alike the gradients of a variance and of its root are what is left of a difference.
     size = float(np.abs(read).max() * np.abs(np.array(dy.values, np.float64)).max(initial=0))
-    gradients.assert_near(result_of(case, answer, out), wanted, dtype, size if which.startswith("var") else 0.0)
+    if which.startswith("std"):
+        std = np.std(read, axes)
+        size /= std.min(initial=np.inf, where=std > 0)
+    cancelled = size if which.startswith(("var", "std")) else 0.0
+    gradients.assert_near(result_of(case, answer, out), wanted, dtype, cancelled)
     for operand in (x, dy):
         operand.assert_untouched()
 
