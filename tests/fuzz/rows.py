@@ -80,7 +80,7 @@ def reduction_backward(case):
     answer = called(case, name, dy.view, x.view, axis=axis, keepdims=keepdims, **options, **more)
     read, kept = np.array(x.values, np.float64), [1 if d in axes else n for d, n in enumerate(shape)]
     wanted = gradients.gradient(which, np.array(dy.values, np.float64).reshape(kept), read, axes)
-    # Of numbers that are all alike the gradients of a variance and of its root are what is left of a difference.
+    # If all numbers are alike, their differences cancel in the gradients of a variance and of its root.
     size = float(np.abs(read).max() * np.abs(np.array(dy.values, np.float64)).max(initial=0))
     if which.startswith("std"):
         std = np.std(read, axes)

@@ -273,7 +273,7 @@ def test_a_compiler_that_fails(monkeypatch, tmp_path):
 
 @needs_compiler
 def test_a_driver_that_rejects_other_gpus_kernels_is_not_asked(desk, monkeypatch, tmp_path):
-    """As the driver of a newer GPU, for which a kernel that was compiled for an A100 has no image (209)."""
+    """The driver of a newer GPU finds no image (error 209) in a kernel that was compiled for an A100."""
     library = "int cuLibraryLoadData(void **made) { *made = 0; return 209; }"
     others = [line for line in stand_in.source().splitlines() if "cuLibraryLoadData" not in line]
     compile_library("\n".join([library, *others]), tmp_path / "libcuda.so.1")
