@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 from ..errors import UnsupportedError
@@ -41,8 +42,9 @@ def source() -> str:
     return "\n".join(lines) + "\n"
 
 
+@cache
 def load() -> None:
-    """Load the stand-in into this process; without a C compiler, load the driver's library.
+    """Load the stand-in into this process, once; without a C compiler, load the driver's library.
 
     The driver rejects kernels for other architectures than its GPU's, and so it would reject plans that have them.
 

@@ -256,7 +256,6 @@ def test_a_name_stands_for_one_function():
 
 @pytest.mark.sampled(1)
 @skip_if(simulated(), "not simulated")
-@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_kernels_have_all_of_them(direction, dtype):

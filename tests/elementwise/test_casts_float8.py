@@ -284,7 +284,6 @@ def test_accesses_are_wide(source, target):
 
 @pytest.mark.sampled(1)
 @compiles
-@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize(
     "shape, steps, algorithm",
     [

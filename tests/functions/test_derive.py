@@ -348,7 +348,6 @@ def vector_spec(formula, dtype, inputs, outputs):
 
 @pytest.mark.sampled(1)
 @skip_if(simulated(), "not simulated")
-@pytest.mark.each_alone(paired=True)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
     "gate",

@@ -70,7 +70,6 @@ def pairs(name, dtype, count):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.each_alone
 @pytest.mark.parametrize("units", [0, 1])
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -162,7 +162,7 @@ class LaunchExecutable:
         self.workspace_bytes = 0
         #: `Executable.launch`. It is an attribute, not a method, because it is compiled code.
         self.launch = launcher.launch
-        #: `launch` with (stream, scratch, *addresses, *scalars). It is None if the launcher has no compiled code.
+        #: `launch` with (stream, scratch, *addresses, *scalars), if the launcher has compiled code; otherwise `None`.
         self.launch_words = getattr(launcher, "launch_words", None)
 
     def compiled_steps(
